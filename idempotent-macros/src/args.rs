@@ -1,0 +1,247 @@
+//! The arguments of the attribute: their names, once, and what each of them takes.
+
+use darling::FromMeta;
+use proc_macro2::TokenStream;
+
+use crate::key::Key;
+use crate::list;
+use crate::mistake::Mistakes;
+use crate::value::{
+    Abandon, Bare, Flag, FunctionPath, Given, Length, Message, Mode, OnStoreError, OperationName,
+    RuntimePath, Wait,
+};
+
+/// What can be said about an argument without its value.
+#[derive(Debug)]
+pub(crate) struct Argument {
+    pub(crate) name: &'static str,
+    /// Something that can be typed.
+    pub(crate) example: &'static str,
+    pub(crate) takes_value: bool,
+    /// Read with the key grammar, and so may be `const ..`.
+    pub(crate) is_key: bool,
+}
+
+const fn value(name: &'static str, example: &'static str) -> Argument {
+    Argument { name, example, takes_value: true, is_key: false }
+}
+
+const fn key(name: &'static str, example: &'static str) -> Argument {
+    Argument { is_key: true, ..value(name, example) }
+}
+
+const fn flag(name: &'static str) -> Argument {
+    Argument { takes_value: false, ..value(name, name) }
+}
+
+pub(crate) const ARGUMENTS: [Argument; 18] = [
+    key("key", "key = \"req.order_id\""),
+    value("expire", "expire = \"5m\""),
+    value("mode", "mode = \"strong\""),
+    value("message", "message = \"already submitted\""),
+    value("wait", "wait = \"300ms\""),
+    value("lease", "lease = \"30s\""),
+    value("max_run", "max_run = \"1h\""),
+    value("name", "name = \"orders.create\""),
+    key("scope", "scope = \"req.tenant\""),
+    key("fingerprint", "fingerprint = \"(req.amount, req.currency)\""),
+    value("final_errors", "final_errors = OrderError::is_final"),
+    value("abandon", "abandon = \"block\""),
+    value("on_store_error", "on_store_error = \"run\""),
+    value("on_replay", "on_replay = count_replay"),
+    value("expire_with", "expire_with = retention"),
+    flag("detach"),
+    value("with", "with = self.idempotency"),
+    value("crate", "crate = my_crate::idempotent_runtime"),
+];
+
+pub(crate) fn find(name: &str) -> Option<&'static Argument> {
+    ARGUMENTS.iter().find(|argument| argument.name == name)
+}
+
+/// The arguments as given. An argument with a wrong value is still there, so that nothing is said to
+/// be missing because of it.
+#[derive(Debug, Default, FromMeta)]
+pub(crate) struct Args {
+    pub(crate) key: Option<Given<Key>>,
+    pub(crate) expire: Option<Given<Length>>,
+    pub(crate) mode: Option<Given<Mode>>,
+    pub(crate) message: Option<Given<Message>>,
+    pub(crate) wait: Option<Given<Wait>>,
+    pub(crate) lease: Option<Given<Length>>,
+    pub(crate) max_run: Option<Given<Length>>,
+    pub(crate) name: Option<Given<OperationName>>,
+    pub(crate) scope: Option<Given<Key>>,
+    pub(crate) fingerprint: Option<Given<Key>>,
+    pub(crate) final_errors: Option<Given<FunctionPath>>,
+    pub(crate) abandon: Option<Given<Abandon>>,
+    pub(crate) on_store_error: Option<Given<OnStoreError>>,
+    pub(crate) on_replay: Option<Given<FunctionPath>>,
+    pub(crate) expire_with: Option<Given<FunctionPath>>,
+    pub(crate) detach: Option<Given<Flag>>,
+    pub(crate) with: Option<Given<Bare>>,
+    #[darling(rename = "crate")]
+    pub(crate) runtime: Option<Given<RuntimePath>>,
+}
+
+impl Args {
+    /// Reads the list; what is wrong with it goes to `mistakes`.
+    pub(crate) fn parse(arguments: TokenStream, mistakes: &mut Mistakes) -> Self {
+        let list = list::split(arguments, mistakes);
+        let args =
+            mistakes.take(Self::from_list(&list).map_err(syn::Error::from)).unwrap_or_default();
+        args.report(mistakes);
+        args
+    }
+
+    fn report(&self, mistakes: &mut Mistakes) {
+        fn each<T>(given: &Option<Given<T>>, mistakes: &mut Mistakes) {
+            if let Some(Err(error)) = given.as_ref().map(|given| &given.value) {
+                mistakes.push(error.clone());
+            }
+        }
+        let Self {
+            key,
+            expire,
+            mode,
+            message,
+            wait,
+            lease,
+            max_run,
+            name,
+            scope,
+            fingerprint,
+            final_errors,
+            abandon,
+            on_store_error,
+            on_replay,
+            expire_with,
+            detach,
+            with,
+            runtime,
+        } = self;
+        each(key, mistakes);
+        each(expire, mistakes);
+        each(mode, mistakes);
+        each(message, mistakes);
+        each(wait, mistakes);
+        each(lease, mistakes);
+        each(max_run, mistakes);
+        each(name, mistakes);
+        each(scope, mistakes);
+        each(fingerprint, mistakes);
+        each(final_errors, mistakes);
+        each(abandon, mistakes);
+        each(on_store_error, mistakes);
+        each(on_replay, mistakes);
+        each(expire_with, mistakes);
+        each(detach, mistakes);
+        each(with, mistakes);
+        each(runtime, mistakes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn messages(arguments: TokenStream) -> Vec<String> {
+        let mut mistakes = Mistakes::default();
+        Args::parse(arguments, &mut mistakes);
+        match mistakes.or(()) {
+            Ok(()) => Vec::new(),
+            Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),
+        }
+    }
+
+    #[test]
+    fn every_example_in_the_table_is_accepted() {
+        for argument in &ARGUMENTS {
+            let tokens: TokenStream = argument.example.parse().unwrap();
+            assert_eq!(messages(tokens), [""; 0], "{}", argument.name);
+        }
+    }
+
+    #[test]
+    fn an_empty_list_and_a_trailing_comma_are_fine() {
+        assert_eq!(messages(quote!()), [""; 0]);
+        assert_eq!(messages(quote!(expire = 300, detach,)), [""; 0]);
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_the_nearest_one() {
+        assert_eq!(
+            messages(quote!(exipre = 300)),
+            ["unknown argument `exipre`\nhelp: did you mean `expire`?"]
+        );
+        assert_eq!(
+            messages(quote!(strong)),
+            ["unknown argument `strong`\nhelp: `mode = \"strong\"`"]
+        );
+        assert!(messages(quote!(timeout = 3))[0].contains("the arguments are `key`, `expire`"));
+    }
+
+    #[test]
+    fn a_missing_value_is_answered_with_an_example() {
+        for list in [quote!(expire), quote!(expire =), quote!(expire =, detach)] {
+            assert_eq!(messages(list), ["`expire` needs a value\nhelp: `expire = \"5m\"`"]);
+        }
+        assert_eq!(
+            messages(quote!(expire(300))),
+            ["`expire` takes its value after `=`\nhelp: `expire = \"5m\"`"]
+        );
+    }
+
+    #[test]
+    fn positional_arguments_are_answered_with_a_name() {
+        let what = "arguments are written `name = value`\nhelp: ";
+        for (list, help) in [
+            (quote!("req.order_id"), "`key = \"req.order_id\"`"),
+            (quote!(req.order_id), "`key = req.order_id`"),
+            (quote!(300), "`expire = 300`"),
+            (quote!("strong"), "`mode = \"strong\"`"),
+        ] {
+            assert_eq!(messages(list), [format!("{what}{help}")]);
+        }
+    }
+
+    #[test]
+    fn repeated_names_are_reported_once_per_repetition() {
+        assert_eq!(
+            messages(quote!(expire = 1, expire = 2)),
+            ["`expire` is given twice\nhelp: remove one `expire`"]
+        );
+    }
+
+    #[test]
+    fn a_missing_comma_does_not_hide_the_next_argument() {
+        assert_eq!(
+            messages(quote!(expire = 1 mod = 2)),
+            [
+                "expected `,` before `mod`\nhelp: separate the arguments with commas",
+                "unknown argument `mod`\nhelp: did you mean `mode`?",
+            ]
+        );
+    }
+
+    #[test]
+    fn const_goes_with_keys_only() {
+        assert_eq!(messages(quote!(key = const "nightly", scope = const TENANT)), [""; 0]);
+        assert_eq!(
+            messages(quote!(expire = const TTL)),
+            ["`expire` does not take `const`\nhelp: remove `const`: `expire = TTL`"]
+        );
+        assert_eq!(
+            messages(quote!(key = const)),
+            ["`const` without a value\nhelp: `key = const \"nightly\"`"]
+        );
+    }
+
+    #[test]
+    fn independent_mistakes_are_reported_together() {
+        let found = messages(quote!(expire = 0, mode = "stong", wiat = 3, lease = "5x"));
+        assert_eq!(found.len(), 4, "{found:#?}");
+    }
+}

@@ -1,0 +1,245 @@
+//! The generated function: site, key, body, and one call into the runtime.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::spanned::Spanned;
+use syn::{Expr, ExprReference, Type, parse_quote_spanned};
+
+use crate::args::Args;
+use crate::function::{Binding, Function, Shape};
+use crate::key::Key;
+use crate::mistake::Mistakes;
+use crate::runtime::Runtime;
+use crate::validate::validate;
+use crate::value::{Bare, Flag, FunctionPath, Given, Message, Mode, OperationName, variant};
+
+/// The attribute: the function rewritten, or the function untouched and the mistakes.
+pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    let mut mistakes = Mistakes::default();
+    match Function::parse(&item) {
+        Err(error) => mistakes.push(error),
+        Ok(function) => {
+            let args = Args::parse(arguments, &mut mistakes);
+            validate(&args, &function, &mut mistakes);
+            if mistakes.is_empty() {
+                return Expansion::new(&args, &function).function();
+            }
+        }
+    }
+    let errors = mistakes.into_compile_errors();
+    quote!(#item #errors)
+}
+
+struct Expansion<'a> {
+    args: &'a Args,
+    function: &'a Function,
+    bindings: Vec<Binding>,
+    runtime: Runtime,
+    /// Hides what is generated from the user's code. Where a type error can arise, the span is moved to
+    /// the user's token that it is about.
+    span: Span,
+}
+
+impl<'a> Expansion<'a> {
+    fn new(args: &'a Args, function: &'a Function) -> Self {
+        Self {
+            args,
+            function,
+            bindings: function.bindings(),
+            runtime: Runtime::new(value(&args.runtime).map(|path| path.0.clone())),
+            span: Span::mixed_site(),
+        }
+    }
+
+    fn function(&self) -> TokenStream {
+        let Self { args, span, .. } = self;
+        let site = self.site();
+        let with = value(&args.with).map(|Bare(expr)| self.with(expr));
+        let key = match value(&args.key) {
+            Some(key) => self.encoded("__idempotent_key", key),
+            None => {
+                let private = self.runtime.private(*span);
+                quote_spanned!(*span=> let __idempotent_key = #private::ambient_key();)
+            }
+        };
+        let scope = value(&args.scope).map(|key| self.encoded("__idempotent_scope", key));
+        let fingerprint =
+            value(&args.fingerprint).map(|key| self.encoded("__idempotent_fingerprint", key));
+        let returns = self.returns();
+        let body = self.body();
+        let run = self.run();
+        self.function.with_body(quote!(#site #with #key #scope #fingerprint #returns #body #run))
+    }
+
+    /// What is fixed at compile time.
+    fn site(&self) -> TokenStream {
+        let Self { args, span, .. } = self;
+        let private = self.runtime.private(*span);
+        let start = match value(&args.name) {
+            Some(OperationName(name)) => quote_spanned!(*span=> named(#name)),
+            None => {
+                let name = format!("::{}", self.function.sig.ident.unraw());
+                quote_spanned! {*span=>
+                    defaulted(
+                        ::core::concat!(::core::module_path!(), #name),
+                        ::core::file!(),
+                        ::core::line!(),
+                        ::core::column!(),
+                    )
+                }
+            }
+        };
+        let one_of = |ty: &str, variant: Ident| {
+            let ty = Ident::new(ty, *span);
+            quote_spanned!(*span=> #private::#ty::#variant)
+        };
+        let settings = [
+            ("expire", value(&args.expire).map(ToTokens::to_token_stream)),
+            ("mode", value(&args.mode).map(|mode| one_of("Mode", variant(mode)))),
+            ("message", value(&args.message).map(|Message(text)| text.to_token_stream())),
+            ("wait", value(&args.wait).map(ToTokens::to_token_stream)),
+            ("lease", value(&args.lease).map(ToTokens::to_token_stream)),
+            ("max_run", value(&args.max_run).map(ToTokens::to_token_stream)),
+            ("abandon", value(&args.abandon).map(|policy| one_of("Abandon", variant(policy)))),
+            (
+                "on_store_error",
+                value(&args.on_store_error).map(|choice| one_of("OnStoreError", variant(choice))),
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(setter, value)| Some(self.set(setter, value?)));
+        quote_spanned! {*span=>
+            static __IDEMPOTENT_SITE: #private::Site = #private::Site::#start #(#settings)*;
+        }
+    }
+
+    fn with(&self, expr: &Expr) -> TokenStream {
+        let span = self.span.located_at(expr.span());
+        let private = self.runtime.private(span);
+        let borrow = ExprReference {
+            attrs: Vec::new(),
+            and_token: syn::Token![&](span),
+            mutability: None,
+            expr: Box::new(expr.clone()),
+        };
+        quote_spanned!(span=> let __idempotent_with = #private::instance(#borrow);)
+    }
+
+    fn encoded(&self, local: &str, key: &Key) -> TokenStream {
+        let local = Ident::new(local, self.span);
+        let encoded = key.encoded(&self.runtime, &self.bindings);
+        let mut patterns: Vec<&TokenStream> = Vec::new();
+        for path in key.paths() {
+            let binding = self.bindings.iter().find(|binding| binding.name == path.root);
+            let pattern = binding.and_then(|binding| binding.pattern.as_ref());
+            if let Some(pattern) = pattern
+                && !patterns.iter().any(|known| known.to_string() == pattern.to_string())
+            {
+                patterns.push(pattern);
+            }
+        }
+        match patterns.as_slice() {
+            [] => quote_spanned!(self.span=> let #local = #encoded;),
+            _ => quote_spanned!(self.span=> let #local = { #(#patterns)* #encoded };),
+        }
+    }
+
+    /// The witness of what the function returns, so that a missing trait is one error at its type.
+    fn returns(&self) -> TokenStream {
+        let args = self.args;
+        let ty = self.function.returns();
+        let span = self.span.located_at(ty.span());
+        let private = self.runtime.private(span);
+        let witness = match value(&args.mode) {
+            Some(Mode::Reject | Mode::Window) => Ident::new("plain", span),
+            Some(Mode::Strong) | None => Ident::new("replay", span),
+        };
+        let ty: Type = match self.function.returns_opaque() {
+            Some(_) => parse_quote_spanned!(span=> ::core::result::Result<_, _>),
+            None => ty,
+        };
+        let hooks = [
+            ("final_errors", &args.final_errors),
+            ("expire_with", &args.expire_with),
+            ("on_replay", &args.on_replay),
+        ]
+        .into_iter()
+        .filter_map(|(setter, given)| {
+            let FunctionPath(path) = value(given)?;
+            Some(self.set(setter, path.to_token_stream()))
+        });
+        quote_spanned! {span=>
+            let __idempotent_returns = #private::#witness::<#ty>() #(#hooks)*;
+        }
+    }
+
+    /// The user's statements as a future.
+    ///
+    /// The edge that never returns tells the compiler the type, so that a wrong one is an error at the
+    /// user's expression. The shape of `#[async_trait]` brings its own.
+    fn body(&self) -> TokenStream {
+        let stmts = self.function.user_body();
+        let named = self.function.returns_opaque().is_none();
+        let edge = (named && matches!(self.function.shape, Shape::Async)).then(|| {
+            let ty = self.function.returns();
+            quote_spanned! {self.span=>
+                #[allow(unreachable_code, unreachable_patterns)]
+                if let ::core::option::Option::Some(__idempotent_never) =
+                    ::core::option::Option::None::<#ty>
+                {
+                    return __idempotent_never;
+                }
+            }
+        });
+        let scope = match edge {
+            Some(_) => quote_spanned!(self.span=> { #stmts }),
+            None => stmts,
+        };
+        let span = match &self.args.detach {
+            Some(given) => self.span.located_at(given.name.span()),
+            None => self.span,
+        };
+        quote_spanned!(span=> let __idempotent_body = async move { #edge #scope };)
+    }
+
+    fn run(&self) -> TokenStream {
+        let Self { args, span, .. } = self;
+        let private = self.runtime.private(*span);
+        let parts = [
+            args.scope.as_ref().map(|_| ("scope", quote_spanned!(*span=> __idempotent_scope))),
+            args.fingerprint
+                .as_ref()
+                .map(|_| ("fingerprint", quote_spanned!(*span=> __idempotent_fingerprint))),
+            args.with.as_ref().map(|_| ("instance", quote_spanned!(*span=> &__idempotent_with))),
+        ]
+        .into_iter()
+        .flatten()
+        .map(|(setter, value)| self.set(setter, value));
+        let (function, body) = match value(&args.detach) {
+            Some(Flag(true)) => ("run_detached", quote_spanned!(*span=> __idempotent_body)),
+            _ => ("run", quote_spanned!(*span=> ::core::pin::pin!(__idempotent_body))),
+        };
+        let function = Ident::new(function, *span);
+        quote_spanned! {*span=>
+            #private::#function(
+                #private::Call::new(&__IDEMPOTENT_SITE, __idempotent_key) #(#parts)*,
+                __idempotent_returns,
+                #body,
+            )
+            .await
+        }
+    }
+
+    /// `.setter(value)`, at the value.
+    fn set(&self, setter: &str, value: TokenStream) -> TokenStream {
+        let span = self.span.located_at(value.span());
+        let setter = Ident::new(setter, span);
+        quote_spanned!(span=> .#setter(#value))
+    }
+}
+
+/// The value of an argument that was given; after validation every given argument has one.
+fn value<T>(given: &Option<Given<T>>) -> Option<&T> {
+    given.as_ref().and_then(Given::ok)
+}

@@ -1,0 +1,153 @@
+//! What `key`, `scope` and `fingerprint` take: field paths, tuples of them, templates and constants.
+//!
+//! An expression is read into [`Key`] and written out from it, so that nothing outside the grammar
+//! reaches the generated code.
+
+mod path;
+pub(crate) mod quoted;
+mod template;
+mod tokens;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::{Block, Expr, ExprConst, ExprTuple, Lit, LitStr, Stmt};
+
+pub(crate) use self::path::FieldPath;
+use self::path::Place;
+use crate::list::source;
+use crate::mistake::{Mistakes, mistake};
+use crate::value::{Value, literal, peel};
+
+/// A key expression, and where it stands in the user's code.
+#[derive(Debug)]
+pub(crate) struct Key {
+    form: Form,
+    span: Span,
+    /// Quoted keys have no hygiene of their own: their names mean the function's parameters.
+    quoted: Option<LitStr>,
+}
+
+#[derive(Debug)]
+enum Form {
+    Path(FieldPath),
+    Tuple(Vec<FieldPath>),
+    Template(Vec<Piece>),
+    Constant(Expr),
+}
+
+/// A part of a template.
+#[derive(Debug)]
+enum Piece {
+    Text(String),
+    Hole(FieldPath),
+}
+
+impl Key {
+    /// The user's token that a mistake in `path` is about.
+    pub(crate) fn at(&self, path: &FieldPath) -> TokenStream {
+        match &self.quoted {
+            Some(literal) => literal.to_token_stream(),
+            None => path.root.to_token_stream(),
+        }
+    }
+
+    /// The field paths in it, in the order in which they are written.
+    pub(crate) fn paths(&self) -> Vec<&FieldPath> {
+        match &self.form {
+            Form::Path(path) => vec![path],
+            Form::Tuple(paths) => paths.iter().collect(),
+            Form::Template(pieces) => pieces
+                .iter()
+                .filter_map(|piece| match piece {
+                    Piece::Text(_) => None,
+                    Piece::Hole(path) => Some(path),
+                })
+                .collect(),
+            Form::Constant(_) => Vec::new(),
+        }
+    }
+}
+
+impl Value for Key {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        let (form, quoted) = match (value, literal(value)) {
+            (Expr::Const(block), _) => (constant(name, block)?, None),
+            (_, Some(Lit::Str(text))) => {
+                let form =
+                    from_text(name, text).map_err(|errors| quoted::point_at(text, errors))?;
+                (form, Some(text.clone()))
+            }
+            _ => (from_expression(name, value)?, None),
+        };
+        Ok(Self { form, span: value.span(), quoted })
+    }
+}
+
+fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
+    let value = text.value();
+    if value.trim().is_empty() {
+        let help = format!("`{name} = \"req.order_id\"`");
+        return Err(mistake(text, format!("`{name}` is empty"), help));
+    }
+    if value.contains(['{', '}']) {
+        return template::read(name, text).map(Form::Template);
+    }
+    let expr = quoted::parse::<Expr>(text).map_err(|_| {
+        let help = match value.strip_prefix("const ") {
+            Some(constant) => format!("write it without the quotes: `{name} = const {constant}`"),
+            None => format!(
+                "`{name} = \"req.order_id\"`, or for a fixed value `{name} = const {}`",
+                source(text)
+            ),
+        };
+        mistake(text, format!("`{value}` is not a field path"), help)
+    })?;
+    from_expression(name, &expr)
+}
+
+fn from_expression(name: &Ident, expr: &Expr) -> syn::Result<Form> {
+    match peel(expr) {
+        Expr::Tuple(tuple) => from_tuple(name, tuple).map(Form::Tuple),
+        expr => path::read(name, expr, Place::Whole).map(Form::Path),
+    }
+}
+
+fn from_tuple(name: &Ident, tuple: &ExprTuple) -> syn::Result<Vec<FieldPath>> {
+    if tuple.elems.is_empty() {
+        let help = format!("`{name} = (req.user, req.seq)`");
+        return Err(mistake(tuple, format!("the tuple in `{name}` is empty"), help));
+    }
+    let mut mistakes = Mistakes::default();
+    let paths = tuple
+        .elems
+        .iter()
+        .filter_map(|member| mistakes.take(path::read(name, member, Place::Member)))
+        .collect();
+    mistakes.or(paths)
+}
+
+/// `const "nightly"`: a literal or the path of a constant.
+fn constant(name: &Ident, expr: &ExprConst) -> syn::Result<Form> {
+    let Block { stmts, .. } = &expr.block;
+    let value = match stmts.as_slice() {
+        [Stmt::Expr(value, None)] => peel(value),
+        _ => return Err(not_constant(name, expr)),
+    };
+    match value {
+        Expr::Lit(lit) if matches!(lit.lit, Lit::Float(_)) => {
+            let what = format!("`{name}` cannot be a float");
+            Err(mistake(lit, what, format!("quote it: `{name} = const \"{}\"`", source(lit))))
+        }
+        Expr::Lit(_) | Expr::Path(_) => Ok(Form::Constant(value.clone())),
+        _ => Err(not_constant(name, value)),
+    }
+}
+
+fn not_constant(name: &Ident, at: &impl ToTokens) -> syn::Error {
+    let what = "`const` takes a literal or the path of a constant";
+    mistake(at, what, format!("`{name} = const \"nightly\"`, or `{name} = const NIGHTLY`"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Templates: `"user:{req.user_id}:order:{req.order_id}"`.
+
+use proc_macro2::Ident;
+use syn::{Expr, LitStr};
+
+use super::path::{self, Place};
+use super::{Piece, quoted};
+use crate::mistake::{Mistakes, mistake};
+
+pub(super) fn read(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
+    let mut mistakes = Mistakes::default();
+    let mut pieces = Vec::new();
+    let mut text = String::new();
+    for part in split(&template.value()) {
+        match part {
+            Ok(Part::Text(more)) => text.push_str(more),
+            Ok(Part::Hole(hole)) => {
+                if !text.is_empty() {
+                    pieces.push(Piece::Text(std::mem::take(&mut text)));
+                }
+                if let Some(path) = mistakes.take(read_hole(name, template, hole)) {
+                    pieces.push(Piece::Hole(path));
+                }
+            }
+            Err(Unbalanced(brace)) => {
+                let partner = if brace == '{' { '}' } else { '{' };
+                let help = format!("for a brace as text, double it: `{brace}{brace}`");
+                return Err(mistake(template, format!("`{brace}` without `{partner}`"), help));
+            }
+        }
+    }
+    let holes = pieces.iter().any(|piece| matches!(piece, Piece::Hole(_)));
+    if !holes && mistakes.is_empty() {
+        let help = format!("`{name} = \"order:{{req.order_id}}\"`, or `{name} = const \"{text}\"`");
+        mistakes.push(mistake(template, format!("the template in `{name}` has no holes"), help));
+    }
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text));
+    }
+    mistakes.or(pieces)
+}
+
+fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::FieldPath> {
+    if hole.trim().is_empty() {
+        let what = format!("`{{{hole}}}` is empty");
+        return Err(mistake(template, what, "name a field: `{req.order_id}`"));
+    }
+    if let Some((path, _)) = hole.split_once(':').filter(|(_, format)| !format.starts_with(':')) {
+        let what = format!("`{{{hole}}}` cannot have a format");
+        return Err(mistake(template, what, format!("`{{{}}}`", path.trim())));
+    }
+    let expr: Expr = quoted::parse_text(hole, template.span()).map_err(|_| {
+        let what = format!("`{{{hole}}}` is not a field path");
+        mistake(template, what, "name a field: `{req.order_id}`")
+    })?;
+    path::read(name, &expr, Place::Hole)
+}
+
+enum Part<'a> {
+    Text(&'a str),
+    Hole(&'a str),
+}
+
+/// A brace that has no partner.
+struct Unbalanced(char);
+
+/// Cuts the template at its braces; `{{` and `}}` are text.
+fn split(template: &str) -> impl Iterator<Item = Result<Part<'_>, Unbalanced>> {
+    let mut rest = template;
+    std::iter::from_fn(move || (!rest.is_empty()).then(|| next(&mut rest)))
+}
+
+fn next<'a>(rest: &mut &'a str) -> Result<Part<'a>, Unbalanced> {
+    let text = *rest;
+    let brace = text.find(['{', '}']).unwrap_or(text.len());
+    if brace > 0 {
+        *rest = &text[brace..];
+        return Ok(Part::Text(&text[..brace]));
+    }
+    if text.starts_with("{{") || text.starts_with("}}") {
+        *rest = &text[2..];
+        return Ok(Part::Text(&text[..1]));
+    }
+    match (text.starts_with('{'), text.find('}')) {
+        (true, Some(end)) => {
+            *rest = &text[end + 1..];
+            Ok(Part::Hole(&text[1..end]))
+        }
+        (true, None) => Err(Unbalanced('{')),
+        (false, _) => Err(Unbalanced('}')),
+    }
+}

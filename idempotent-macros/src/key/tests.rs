@@ -1,0 +1,235 @@
+//! The grammar, seen from both sides: what comes out, and what is said about the rest.
+
+use quote::{format_ident, quote};
+use syn::parse_quote;
+
+use super::*;
+use crate::runtime::Runtime;
+
+fn read(value: &Expr) -> Result<Key, Vec<String>> {
+    Key::read(&format_ident!("key"), value)
+        .map_err(|errors| errors.into_iter().map(|error| error.to_string()).collect())
+}
+
+#[track_caller]
+fn accepts(value: Expr, expected: &str) {
+    let key = read(&value).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    let tokens = key.encoded(&Runtime::new(Some(parse_quote!(p))), &[]);
+    assert_eq!(source(&tokens), expected);
+}
+
+#[track_caller]
+fn refuses(value: Expr, what: &str, help: &str) {
+    let errors = read(&value).expect_err("the key is accepted");
+    assert_eq!(errors, [format!("{what}\nhelp: {help}")]);
+}
+
+#[track_caller]
+fn refuses_with(value: Expr, what: &str) {
+    let errors = read(&value).expect_err("the key is accepted");
+    assert_eq!(errors.len(), 1, "{errors:#?}");
+    assert!(errors[0].starts_with(&format!("{what}\nhelp: ")), "{errors:#?}");
+}
+
+#[test]
+fn field_paths_read_the_same_quoted_and_bare() {
+    for (text, expected) in [
+        ("req", "p::__private::key(&req)"),
+        ("req.order_id", "p::__private::key(&req.order_id)"),
+        ("self.tenant", "p::__private::key(&self.tenant)"),
+        ("pair.0", "p::__private::key(&pair.0)"),
+        ("pair.0.1", "p::__private::key(&pair.0.1)"),
+        ("req.id()", "p::__private::key(&req.id())"),
+        ("req.a().b().c", "p::__private::key(&req.a().b().c)"),
+        ("req.items[0].sku", "p::__private::key(&req.items[0].sku)"),
+        ("req.items[FIRST].sku", "p::__private::key(&req.items[FIRST].sku)"),
+        ("req.items[shop::FIRST]", "p::__private::key(&req.items[shop::FIRST])"),
+        ("(req.order_id)", "p::__private::key(&req.order_id)"),
+        ("req.reference?", "p::__private::optional_key(&req.reference)"),
+        ("req.reference()?", "p::__private::optional_key(&req.reference())"),
+        ("(req.user, req.seq)", "p::__private::tuple().part(&req.user).part(&req.seq).finish()"),
+        ("(req.user,)", "p::__private::tuple().part(&req.user).finish()"),
+        (
+            "(req.user, req.seq?)",
+            "p::__private::tuple().part(&req.user).optional(&req.seq).finish()",
+        ),
+    ] {
+        accepts(parse_quote!(#text), expected);
+        accepts(syn::parse_str(text).unwrap(), expected);
+    }
+}
+
+#[test]
+fn templates_are_text_and_holes() {
+    accepts(
+        parse_quote!("user:{req.user_id}:order:{req.order_id}"),
+        "p::__private::template().text(\"user:\").part(&req.user_id).text(\":order:\").part(&req.order_id).finish()",
+    );
+    accepts(parse_quote!("{req.id}"), "p::__private::template().part(&req.id).finish()");
+    accepts(
+        parse_quote!("{ req.id }!"),
+        "p::__private::template().part(&req.id).text(\"!\").finish()",
+    );
+    accepts(parse_quote!("{a}{b}"), "p::__private::template().part(&a).part(&b).finish()");
+    accepts(
+        parse_quote!("x:{req.id?}"),
+        "p::__private::template().text(\"x:\").optional(&req.id).finish()",
+    );
+    accepts(parse_quote!("{pair.0}"), "p::__private::template().part(&pair.0).finish()");
+    accepts(
+        parse_quote!("{req.items[0].sku()}"),
+        "p::__private::template().part(&req.items[0].sku()).finish()",
+    );
+}
+
+#[test]
+fn doubled_braces_are_text() {
+    accepts(
+        parse_quote!("{{{req.id}}}"),
+        "p::__private::template().text(\"{\").part(&req.id).text(\"}\").finish()",
+    );
+    accepts(parse_quote!("a{{b}}{c}"), "p::__private::template().text(\"a{b}\").part(&c).finish()");
+}
+
+#[test]
+fn constants_need_the_word() {
+    accepts(parse_quote!(const { "nightly" }), "p::__private::key(\"nightly\")");
+    accepts(parse_quote!(const { 42 }), "p::__private::key(&42)");
+    accepts(parse_quote!(const { jobs::NIGHTLY }), "p::__private::key(&jobs::NIGHTLY)");
+    refuses(parse_quote!(42), "`42` is the same for every call", "`key = const 42`");
+    refuses(
+        parse_quote!(jobs::NIGHTLY),
+        "`jobs::NIGHTLY` is not a parameter",
+        "for a constant: `key = const jobs::NIGHTLY`",
+    );
+    refuses_with(parse_quote!(const { f() }), "`const` takes a literal or the path of a constant");
+    refuses(
+        parse_quote!(const { 1.5 }),
+        "`key` cannot be a float",
+        "quote it: `key = const \"1.5\"`",
+    );
+    refuses(
+        parse_quote!("const NIGHTLY"),
+        "`const NIGHTLY` is not a field path",
+        "write it without the quotes: `key = const NIGHTLY`",
+    );
+}
+
+#[test]
+fn literals_inside_a_key_are_answered_with_a_template() {
+    refuses(
+        parse_quote!(("v1", req.id)),
+        "`\"v1\"` is the same for every call",
+        "put fixed text in a template: `key = \"v1:{req.id}\"`",
+    );
+    refuses(
+        parse_quote!("{1}:{req.id}"),
+        "`1` is the same for every call",
+        "put fixed text in a template: `key = \"1:{req.id}\"`",
+    );
+}
+
+#[test]
+fn a_question_mark_goes_once_and_at_the_end() {
+    for value in [parse_quote!(req.a?.b), parse_quote!("req.a?.b"), parse_quote!(req.a??)] {
+        refuses_with(value, "`?` goes once, at the end of a path in `key`");
+    }
+    refuses_with(parse_quote!("(req.a, req.b)?"), "a tuple cannot stand inside another key");
+}
+
+#[test]
+fn computations_are_refused() {
+    refuses_with(parse_quote!(req.id.await), "`key` cannot use `.await`");
+    refuses_with(parse_quote!("req.load().await"), "`key` cannot use `.await`");
+    refuses_with(parse_quote!(if a { b } else { c }), "`key` cannot hold control flow");
+    refuses_with(
+        parse_quote!(match a {
+            _ => b,
+        }),
+        "`key` cannot hold control flow",
+    );
+    refuses_with(parse_quote!(return a), "`key` cannot hold control flow");
+    refuses_with(parse_quote!({ req.id }), "`key` cannot hold a block");
+    refuses_with(parse_quote!(|| req.id), "`key` cannot hold a closure");
+    refuses_with(parse_quote!(format!("{}", req.id)), "`key` cannot use the macro `format!`");
+    refuses_with(parse_quote!(req.get("id")), "`key` cannot give `get` arguments");
+    refuses_with(parse_quote!(req.get::<u8>()), "`key` cannot give `get` type arguments");
+    refuses_with(parse_quote!(hash(req.id)), "`key` cannot call the function `hash`");
+    refuses(parse_quote!(&req.id), "`key` is taken by reference without `&`", "`key = req.id`");
+    refuses(parse_quote!(*req.id), "`key` cannot use the operator `*`", "`key = req.id`");
+    refuses_with(parse_quote!(!req.flag), "`key` cannot use the operator `!`");
+    refuses(
+        parse_quote!(req.id as u64),
+        "`key` cannot cast",
+        "all integers are keys: `key = req.id`",
+    );
+    refuses_with(parse_quote!(req.a + req.b), "`key` cannot use the operator `+`");
+    refuses_with(parse_quote!([req.a, req.b]), "`key` cannot hold such an expression");
+}
+
+#[test]
+fn indices_are_whole_numbers_or_names() {
+    refuses_with(parse_quote!(req.items[-1]), "an index cannot be negative");
+    refuses_with(parse_quote!(req.items[1.0]), "an index cannot be a float");
+    refuses_with(parse_quote!(req.items["a"]), "an index cannot be a string");
+    refuses_with(parse_quote!(req.items[0..2]), "an index is a number or a name");
+    refuses_with(parse_quote!(req.items[i + 1]), "an index is a number or a name");
+}
+
+#[test]
+fn empty_keys_are_refused() {
+    refuses_with(parse_quote!(""), "`key` is empty");
+    refuses_with(parse_quote!("  "), "`key` is empty");
+    refuses_with(parse_quote!(()), "the tuple in `key` is empty");
+}
+
+#[test]
+fn text_that_is_no_expression_is_refused() {
+    for text in ["order id", "req.", "req.id.", "#", "a b c", "\""] {
+        refuses_with(parse_quote!(#text), &format!("`{text}` is not a field path"));
+    }
+}
+
+#[test]
+fn broken_templates_are_refused() {
+    let double = |brace: char| format!("for a brace as text, double it: `{brace}{brace}`");
+    refuses(parse_quote!("user:{req.id"), "`{` without `}`", &double('{'));
+    refuses(parse_quote!("user:req.id}"), "`}` without `{`", &double('}'));
+    refuses(parse_quote!("user:{}"), "`{}` is empty", "name a field: `{req.order_id}`");
+    refuses(parse_quote!("user:{ }"), "`{ }` is empty", "name a field: `{req.order_id}`");
+    refuses(parse_quote!("{req.id:?}"), "`{req.id:?}` cannot have a format", "`{req.id}`");
+    refuses(parse_quote!("{a b}"), "`{a b}` is not a field path", "name a field: `{req.order_id}`");
+    refuses(
+        parse_quote!("{{nightly}}"),
+        "the template in `key` has no holes",
+        "`key = \"order:{req.order_id}\"`, or `key = const \"{nightly}\"`",
+    );
+    refuses(
+        parse_quote!("{(req.a, req.b)}"),
+        "a tuple cannot stand inside another key",
+        "one hole each: `{req.a}:{req.b}`",
+    );
+    refuses_with(parse_quote!("{req.a + 1}"), "`key` cannot use the operator `+`");
+}
+
+#[test]
+fn nested_tuples_are_answered_flat() {
+    refuses(
+        parse_quote!((req.a, (req.b, req.c))),
+        "a tuple cannot stand inside another key",
+        "name the members one after the other: `req.b, req.c`",
+    );
+}
+
+#[test]
+fn all_mistakes_of_a_tuple_and_a_template_are_reported() {
+    assert_eq!(read(&parse_quote!((req.a + 1, req.b.await, req.c))).unwrap_err().len(), 2);
+    assert_eq!(read(&parse_quote!("{}:{a b}:{c}")).unwrap_err().len(), 2);
+}
+
+#[test]
+fn literals_from_macro_rules_are_peeled() {
+    let text: Expr = parse_quote!("req.id");
+    let group = proc_macro2::Group::new(proc_macro2::Delimiter::None, quote!(#text));
+    accepts(syn::parse2(quote!(#group)).unwrap(), "p::__private::key(&req.id)");
+}

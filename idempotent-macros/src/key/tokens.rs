@@ -1,0 +1,88 @@
+//! Keys as calls into the runtime.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{Expr, ExprLit, Lit, Path};
+
+use super::path::{Index, Step};
+use super::{FieldPath, Form, Key, Piece};
+use crate::function::Binding;
+use crate::runtime::Runtime;
+
+impl Key {
+    /// The key, encoded by the runtime.
+    pub(crate) fn encoded(&self, runtime: &Runtime, bindings: &[Binding]) -> TokenStream {
+        let span = Span::mixed_site().located_at(self.span);
+        let private = runtime.private(span);
+        let path = |path: &FieldPath| self.reference(path, bindings);
+        match &self.form {
+            Form::Path(part) => {
+                let function = match part.optional {
+                    true => quote_spanned!(span=> optional_key),
+                    false => quote_spanned!(span=> key),
+                };
+                let part = path(part);
+                quote_spanned!(span=> #private::#function(#part))
+            }
+            Form::Tuple(parts) => {
+                let parts = parts.iter().map(|part| call(part, path(part)));
+                quote_spanned!(span=> #private::tuple() #(#parts)* .finish())
+            }
+            Form::Template(pieces) => {
+                let pieces = pieces.iter().map(|piece| match piece {
+                    Piece::Text(text) => quote_spanned!(span=> .text(#text)),
+                    Piece::Hole(part) => call(part, path(part)),
+                });
+                quote_spanned!(span=> #private::template() #(#pieces)* .finish())
+            }
+            Form::Constant(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
+                quote_spanned!(span=> #private::key(#text))
+            }
+            Form::Constant(value) => quote_spanned!(span=> #private::key(&#value)),
+        }
+    }
+
+    fn reference(&self, path: &FieldPath, bindings: &[Binding]) -> TokenStream {
+        let and = quote_spanned!(Span::mixed_site().located_at(path.root.span())=> &);
+        let root = self.resolve(&path.root, bindings);
+        let steps = path.steps.iter().map(|step| match step {
+            Step::Field(member) => quote!(.#member),
+            Step::Call(method) => {
+                let span = method.span();
+                quote_spanned!(span=> .#method())
+            }
+            Step::Index(Index::Literal(literal)) => quote!([#literal]),
+            Step::Index(Index::Path(path)) => {
+                let index = self.resolve_path(path, bindings);
+                quote!([#index])
+            }
+        });
+        quote!(#and #root #(#steps)*)
+    }
+
+    /// In a quoted key, a name means the parameter of that name, wherever a macro put the two.
+    fn resolve(&self, name: &Ident, bindings: &[Binding]) -> Ident {
+        let mut name = name.clone();
+        if let Some(binding) = bindings.iter().find(|binding| binding.name == name)
+            && self.quoted.is_some()
+        {
+            name.set_span(binding.name.span().located_at(name.span()));
+        }
+        name
+    }
+
+    fn resolve_path(&self, path: &Path, bindings: &[Binding]) -> TokenStream {
+        match path.get_ident() {
+            Some(name) => self.resolve(name, bindings).to_token_stream(),
+            None => path.to_token_stream(),
+        }
+    }
+}
+
+fn call(part: &FieldPath, reference: TokenStream) -> TokenStream {
+    let span = Span::mixed_site().located_at(part.root.span());
+    match part.optional {
+        true => quote_spanned!(span=> .optional(#reference)),
+        false => quote_spanned!(span=> .part(#reference)),
+    }
+}

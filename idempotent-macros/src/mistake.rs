@@ -1,0 +1,46 @@
+//! How a mistake reads: what is wrong, then something that can be typed.
+
+use std::fmt::Display;
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+
+/// A mistake at the user's tokens `at`.
+pub(crate) fn mistake(at: impl ToTokens, what: impl Display, help: impl Display) -> syn::Error {
+    syn::Error::new_spanned(at, format!("{what}\nhelp: {help}"))
+}
+
+/// The mistakes found so far, in the order in which they were found.
+#[derive(Debug, Default)]
+pub(crate) struct Mistakes(Option<syn::Error>);
+
+impl Mistakes {
+    pub(crate) fn push(&mut self, error: syn::Error) {
+        match &mut self.0 {
+            Some(first) => first.combine(error),
+            None => self.0 = Some(error),
+        }
+    }
+
+    /// Keeps the value and takes the mistake in its place.
+    pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
+        result.map_err(|error| self.push(error)).ok()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// One `compile_error!` per mistake.
+    pub(crate) fn into_compile_errors(self) -> TokenStream {
+        self.0.map(|error| error.to_compile_error()).unwrap_or_default()
+    }
+
+    /// `value`, or every mistake as one error.
+    pub(crate) fn or<T>(self, value: T) -> syn::Result<T> {
+        match self.0 {
+            Some(error) => Err(error),
+            None => Ok(value),
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What the generated code looks like, pretty-printed.
+
+use insta::assert_snapshot;
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use crate::{derive, expand};
+
+fn pretty(tokens: TokenStream) -> String {
+    let file = syn::parse2(tokens.clone()).unwrap_or_else(|error| panic!("{error}: {tokens}"));
+    prettyplease::unparse(&file)
+}
+
+fn expanded(arguments: TokenStream, item: TokenStream) -> String {
+    pretty(expand::idempotent(arguments, item))
+}
+
+/// A method, expanded inside its `impl` block.
+fn expanded_method(arguments: TokenStream, item: TokenStream) -> String {
+    let method = expand::idempotent(arguments, item);
+    pretty(quote!(impl Orders { #method }))
+}
+
+fn create_order() -> TokenStream {
+    quote! {
+        async fn create_order(req: CreateOrder) -> Result<Order, OrderError> {
+            let order = place(req).await?;
+            Ok(order)
+        }
+    }
+}
+
+#[test]
+fn free_function() {
+    let item = create_order();
+    assert_snapshot!(expanded(quote!(key = "req.order_id", expire = 300, mode = "strong"), item));
+}
+
+#[test]
+fn ambient_key() {
+    assert_snapshot!(expanded(quote!(), create_order()));
+}
+
+#[test]
+fn template() {
+    let arguments = quote!(key = "user:{req.user_id}:order:{req.order_id}", mode = "reject");
+    assert_snapshot!(expanded(arguments, create_order()));
+}
+
+#[test]
+fn tuple() {
+    assert_snapshot!(expanded(quote!(key = (req.user, req.seq?)), create_order()));
+}
+
+#[test]
+fn optional() {
+    assert_snapshot!(expanded(quote!(key = "req.reference?"), create_order()));
+}
+
+#[test]
+fn constant() {
+    let item = quote! {
+        pub async fn nightly_report() -> io::Result<()> {
+            Ok(())
+        }
+    };
+    assert_snapshot!(expanded(quote!(key = const "nightly", expire = "24h"), item));
+}
+
+#[test]
+fn window() {
+    let arguments = quote!(key = "req", mode = "window", expire = "5s", message = "one moment");
+    assert_snapshot!(expanded(arguments, create_order()));
+}
+
+#[test]
+fn detached() {
+    assert_snapshot!(expanded(quote!(key = "req.order_id", detach), create_order()));
+}
+
+#[test]
+fn method() {
+    let item = quote! {
+        /// Creates an order.
+        #[must_use]
+        pub(crate) async fn create(&mut self, Json(req): Json<CreateOrder>) -> Result<Order, Error> {
+            #![allow(clippy::todo)]
+            self.place(req).await
+        }
+    };
+    let arguments =
+        quote!(name = "orders.create", key = "req.id", scope = self.tenant(), with = self.idem);
+    assert_snapshot!(expanded_method(arguments, item));
+}
+
+#[test]
+fn generics() {
+    let item = quote! {
+        async fn store<'a, T: KeyPart, const N: usize>(
+            items: &'a [T; N],
+            sink: impl Sink,
+        ) -> Result<Vec<T>, Error>
+        where
+            T: Clone,
+        {
+            sink.put(items).await
+        }
+    };
+    assert_snapshot!(expanded(quote!(key = "items[0]", mode = "reject"), item));
+}
+
+#[test]
+fn opaque_return_type() {
+    let item = quote! {
+        async fn list(user: u64) -> Result<impl Iterator<Item = u8>, Error> {
+            Ok(std::iter::empty())
+        }
+    };
+    assert_snapshot!(expanded(quote!(key = "user", mode = "reject"), item));
+}
+
+#[test]
+fn no_return_type() {
+    assert_snapshot!(expanded(
+        quote!(key = "id"),
+        quote!(
+            async fn touch(id: u64) {}
+        )
+    ));
+}
+
+#[test]
+fn every_argument() {
+    let arguments = quote!(
+        key = "req.order_id",
+        expire = RETENTION,
+        mode = "strong",
+        message = "already submitted",
+        wait = "300ms",
+        lease = "30s",
+        max_run = "1h",
+        name = "orders.create",
+        scope = "req.tenant",
+        fingerprint = "(req.amount, req.currency)",
+        final_errors = OrderError::is_final,
+        abandon = "block",
+        on_store_error = "run",
+        on_replay = count_replay,
+        expire_with = "retention_of",
+        detach = false,
+        with = idem.as_ref(),
+        crate = my_crate::runtime,
+    );
+    let item = quote! {
+        async fn create_order(req: CreateOrder, idem: Arc<Idempotency>) -> Result<Order, OrderError> {
+            place(req).await
+        }
+    };
+    assert_snapshot!(expanded(arguments, item));
+}
+
+#[test]
+fn async_trait_shape() {
+    let item = quote! {
+        #[allow(clippy::type_complexity)]
+        fn create<'life0, 'async_trait>(
+            &'life0 self,
+            __arg1: Json<CreateOrder>,
+        ) -> ::core::pin::Pin<Box<
+            dyn ::core::future::Future<Output = Result<Order, Error>> + ::core::marker::Send + 'async_trait
+        >>
+        where
+            'life0: 'async_trait,
+            Self: 'async_trait,
+        {
+            Box::pin(async move {
+                if let ::core::option::Option::Some(__ret) = ::core::option::Option::None::<Result<Order, Error>> {
+                    #[allow(unreachable_code)]
+                    return __ret;
+                }
+                let __self = self;
+                let Json(mut req) = { let __arg1 = __arg1; __arg1 };
+                let __ret: Result<Order, Error> = { __self.place(req).await };
+                #[allow(unreachable_code)]
+                __ret
+            })
+        }
+    };
+    let arguments = quote!(name = "orders.create", key = "(self.shop, req.id)", mode = "strong");
+    assert_snapshot!(expanded_method(arguments, item));
+}
+
+#[test]
+fn mistakes_leave_the_function_as_it_was() {
+    let arguments = quote!(key = "request.id", expire = 0, mode = "window", wait = 3);
+    assert_snapshot!(expanded(arguments, create_order()));
+}
+
+#[test]
+fn derive_for_structs() {
+    let newtype = derive::key_part(quote!(
+        struct OrderId(u64);
+    ));
+    let fields = derive::key_part(quote! {
+        struct Request<T> where T: Clone {
+            user: T,
+            seq: u64,
+            #[key_part(skip)]
+            sent: f64,
+        }
+    });
+    let unit = derive::key_part(quote!(
+        #[key_part(crate = runtime)]
+        struct Nothing;
+    ));
+    assert_snapshot!(pretty(quote!(#newtype #fields #unit)));
+}
+
+#[test]
+fn derive_for_enums() {
+    let some = derive::key_part(quote! {
+        enum Payment {
+            Card { number: String, #[key_part(skip)] weight: f64 },
+            Transfer(Iban, u64),
+            Cash,
+        }
+    });
+    let none = derive::key_part(quote!(
+        enum Never {}
+    ));
+    assert_snapshot!(pretty(quote!(#some #none)));
+}
+
+#[test]
+fn derive_mistakes() {
+    let union = derive::key_part(quote!(union Bits { a: u8, b: i8 }));
+    let options = derive::key_part(quote! {
+        #[key_part(krate = x)]
+        struct Request {
+            #[key_part(skp)]
+            a: u8,
+            #[key_part(skip = 1)]
+            b: u8,
+        }
+    });
+    assert_snapshot!(pretty(quote!(#union #options)));
+}

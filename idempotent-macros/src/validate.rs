@@ -1,0 +1,238 @@
+//! What the arguments and the function say about each other.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt;
+use syn::{ReturnType, Type};
+
+use crate::args::Args;
+use crate::function::{self, Function, Shape};
+use crate::key::{FieldPath, Key};
+use crate::mistake::{Mistakes, mistake};
+use crate::suggest::{nearest, quoted_list};
+use crate::value::{Given, Mode};
+
+pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    if let Err(error) = kind(function) {
+        mistakes.push(error);
+    }
+    name(args, function, mistakes);
+    combinations(args, mistakes);
+    for key in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
+        roots(key, function, mistakes);
+    }
+    detach(args, function, mistakes);
+    returns(args, function, mistakes);
+}
+
+/// Only async functions can wait for an answer.
+fn kind(function: &Function) -> syn::Result<()> {
+    let sig = &function.sig;
+    let name = &sig.ident;
+    let again = function
+        .attrs
+        .iter()
+        .find(|attr| attr.path().segments.last().is_some_and(|last| last.ident == "idempotent"));
+    if let Some(again) = again {
+        let what = format!("`{name}` has `#[idempotent]` twice");
+        return Err(mistake(again.path(), what, "put all arguments into one `#[idempotent(..)]`"));
+    }
+    if let Some(token) = &sig.constness {
+        let what = format!("`{name}` is a `const fn`, which cannot ask a store");
+        return Err(mistake(token, what, format!("`async fn {name}(..)`")));
+    }
+    if let Some(abi) = &sig.abi {
+        let what = format!("`{name}` is an `extern` function, which other languages cannot await");
+        return Err(mistake(abi, what, format!("`async fn {name}(..)`")));
+    }
+    if let Some(variadic) = &sig.variadic {
+        let what = format!("`{name}` takes a variable number of arguments");
+        return Err(mistake(variadic.dots, what, "name every parameter"));
+    }
+    if let Shape::Plain = function.shape {
+        let what = format!("`{name}` is not async");
+        return Err(mistake(sig.fn_token, what, format!("`async fn {name}(..)`")));
+    }
+    Ok(())
+}
+
+/// The module path does not tell two types of a module apart.
+fn name(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    if args.name.is_some() || matches!(function.shape, Shape::Plain) {
+        return;
+    }
+    let ident = &function.sig.ident;
+    let reason = if function.receiver().is_some() {
+        "is a method"
+    } else if function.mentions_self_type() {
+        "mentions `Self`"
+    } else {
+        return;
+    };
+    let what = format!("`{ident}` {reason}, so the operation needs a `name`");
+    mistakes.push(mistake(ident, what, format!("add `name = \"{}\"`", dotted(ident))));
+}
+
+/// `order.create` for `create_order`.
+fn dotted(function: &Ident) -> String {
+    let function = function.unraw().to_string();
+    match function.trim_matches('_').split_once('_') {
+        Some((verb, noun)) => format!("{noun}.{verb}"),
+        None => format!("my_service.{function}"),
+    }
+}
+
+/// Arguments that the mode gives nothing to do.
+fn combinations(args: &Args, mistakes: &mut Mistakes) {
+    let Some(mode) = args.mode.as_ref().and_then(Given::ok) else {
+        return;
+    };
+    let (mode, reason, idle): (_, _, Vec<Option<&Ident>>) = match mode {
+        Mode::Strong => return,
+        Mode::Reject => (
+            "reject",
+            "never waits for an answer and never replays one",
+            vec![named(&args.wait), named(&args.on_replay)],
+        ),
+        Mode::Window => (
+            "window",
+            "only marks the key as taken until `expire` is over",
+            vec![
+                named(&args.wait),
+                named(&args.lease),
+                named(&args.max_run),
+                named(&args.fingerprint),
+                named(&args.final_errors),
+                named(&args.abandon),
+                named(&args.on_replay),
+                named(&args.expire_with),
+            ],
+        ),
+    };
+    for name in idle.into_iter().flatten() {
+        let what = format!("`{name}` makes no sense with `mode = \"{mode}\"`, which {reason}");
+        mistakes.push(mistake(name, what, format!("remove `{name}`, or use `mode = \"strong\"`")));
+    }
+}
+
+fn named<T>(given: &Option<Given<T>>) -> Option<&Ident> {
+    given.as_ref().map(|given| &given.name)
+}
+
+/// Every path starts at a parameter.
+fn roots(given: &Given<Key>, function: &Function, mistakes: &mut Mistakes) {
+    let Some(key) = given.ok() else {
+        return;
+    };
+    let bindings = function.bindings();
+    let parameters: Vec<String> = bindings.iter().map(|binding| binding.name.to_string()).collect();
+    let mut reported = Vec::new();
+    for path in key.paths() {
+        let root = path.root.to_string();
+        if !parameters.contains(&root) && !reported.contains(&root) {
+            let at = key.at(path);
+            mistakes.push(not_a_parameter(at, &given.name, path, &parameters, &function.sig.ident));
+            reported.push(root);
+        }
+    }
+}
+
+fn not_a_parameter(
+    at: TokenStream,
+    name: &Ident,
+    path: &FieldPath,
+    parameters: &[String],
+    function: &Ident,
+) -> syn::Error {
+    let text = path.root.to_string();
+    let listed = match parameters {
+        [] => format!("`{function}` has no named parameters"),
+        [only] => format!("the only parameter is `{only}`"),
+        _ => format!("the parameters are {}", quoted_list(parameters)),
+    };
+    if text == "self" {
+        let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
+        return mistake(at, what, listed);
+    }
+    let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
+    let help = if is_constant {
+        format!("{listed}; for a constant: `{name} = const {text}`")
+    } else if let Some(near) = nearest(&text, parameters.iter().map(String::as_str)) {
+        format!("did you mean `{near}`? {listed}")
+    } else if path.is_word() {
+        format!("{listed}; for a fixed value: `{name} = const \"{text}\"`")
+    } else {
+        listed
+    };
+    mistake(at, format!("`{text}` is not a parameter of `{function}`"), help)
+}
+
+/// A detached body outlives its caller.
+fn detach(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    let Some(given) = args.detach.as_ref().filter(|given| given.ok().is_some_and(|flag| flag.0))
+    else {
+        return;
+    };
+    if let Shape::Boxed(_) = function.shape {
+        let what =
+            "`detach` does not go with `#[async_trait]`, whose futures borrow from the caller";
+        let help = "move the body to a free async function, and put `#[idempotent(detach)]` there";
+        mistakes.push(mistake(&given.name, what, help));
+        return;
+    }
+    for input in &function.sig.inputs {
+        if let Some(at) = function::borrow(input) {
+            let what = "a detached body outlives its caller and cannot borrow from it";
+            mistakes.push(mistake(at, what, owned(input)));
+        }
+    }
+}
+
+fn owned(input: &syn::FnArg) -> &'static str {
+    match input {
+        syn::FnArg::Receiver(_) => "take `self: Arc<Self>`, or remove `detach`",
+        syn::FnArg::Typed(_) => "take it by value, or remove `detach`",
+    }
+}
+
+/// What cannot be a `Result`, whatever the names mean, and what cannot be kept for replay.
+fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    if let Shape::Plain = function.shape {
+        return;
+    }
+    let name = &function.sig.ident;
+    let returns = function.returns();
+    if let ReturnType::Default = function.sig.output {
+        let what = format!("`{name}` returns nothing, but `#[idempotent]` needs a `Result`");
+        mistakes.push(mistake(name, what, "`-> Result<(), idempotent_runtime::Error>`"));
+        return;
+    }
+    if !may_be_result(&returns) {
+        let what = format!("`{name}` does not return a `Result`");
+        mistakes.push(mistake(&returns, what, "`-> Result<.., idempotent_runtime::Error>`"));
+        return;
+    }
+    let kept = match &args.mode {
+        None => true,
+        Some(given) => given.ok() == Some(&Mode::Strong),
+    };
+    if !kept {
+        return;
+    }
+    if let Some(token) = function.returns_opaque() {
+        let what = "a value of type `impl Trait` cannot be kept for replay";
+        mistakes.push(mistake(token, what, "name the type, or use `mode = \"reject\"`"));
+    } else if let Some(token) = function::borrowed_value(&returns) {
+        let what = "a borrowed value cannot be kept for replay";
+        mistakes.push(mistake(token, what, "return an owned value, or use `mode = \"reject\"`"));
+    }
+}
+
+/// Only a path can name a `Result`, or an alias of one.
+fn may_be_result(returns: &Type) -> bool {
+    match returns {
+        Type::Group(group) => may_be_result(&group.elem),
+        Type::Paren(paren) => may_be_result(&paren.elem),
+        Type::Path(_) | Type::Macro(_) | Type::Verbatim(_) => true,
+        _ => false,
+    }
+}

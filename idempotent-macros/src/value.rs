@@ -1,0 +1,86 @@
+//! The values that arguments take; each type knows its own error texts.
+
+mod choice;
+mod duration;
+mod path;
+mod text;
+
+use darling::FromMeta;
+use proc_macro2::Ident;
+use syn::{Expr, ExprLit, Lit, Meta};
+
+pub(crate) use self::choice::{Abandon, Mode, OnStoreError, variant};
+pub(crate) use self::duration::{Length, Wait};
+pub(crate) use self::path::{Bare, FunctionPath, RuntimePath};
+pub(crate) use self::text::{Message, OperationName};
+use crate::mistake::mistake;
+
+/// An argument that was written, with its value or what is wrong with it.
+#[derive(Debug)]
+pub(crate) struct Given<T> {
+    pub(crate) name: Ident,
+    pub(crate) value: syn::Result<T>,
+}
+
+impl<T> Given<T> {
+    pub(crate) fn ok(&self) -> Option<&T> {
+        self.value.as_ref().ok()
+    }
+}
+
+/// Something that can be read from the right side of `name = ..`.
+pub(crate) trait Value: Sized {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self>;
+
+    /// What `name` alone means. Only flags get here.
+    fn word(name: &Ident) -> syn::Result<Self> {
+        Err(syn::Error::new_spanned(name, format!("`{name}` needs a value")))
+    }
+}
+
+impl<T: Value> FromMeta for Given<T> {
+    fn from_meta(item: &Meta) -> darling::Result<Self> {
+        let name = item.path().require_ident()?.clone();
+        let value = match item {
+            Meta::NameValue(pair) => T::read(&name, peel(&pair.value)),
+            _ => T::word(&name),
+        };
+        Ok(Self { name, value })
+    }
+}
+
+/// `detach`, or `detach = true`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flag(pub(crate) bool);
+
+impl Value for Flag {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        match literal(value) {
+            Some(Lit::Bool(bool)) => Ok(Self(bool.value)),
+            _ => {
+                let what = format!("`{name}` is a flag and takes no value");
+                Err(mistake(value, what, format!("`{name}`")))
+            }
+        }
+    }
+
+    fn word(_: &Ident) -> syn::Result<Self> {
+        Ok(Self(true))
+    }
+}
+
+/// The expression without the invisible groups that `macro_rules!` puts around its fragments.
+pub(crate) fn peel(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Group(group) => peel(&group.expr),
+        _ => expr,
+    }
+}
+
+/// The literal that the expression is, if it is one.
+pub(crate) fn literal(expr: &Expr) -> Option<&Lit> {
+    match peel(expr) {
+        Expr::Lit(ExprLit { lit, .. }) => Some(lit),
+        _ => None,
+    }
+}

@@ -1,0 +1,124 @@
+//! Arguments that take one of a few words.
+
+use proc_macro2::{Ident, Span};
+use syn::{Expr, Lit};
+
+use super::{Value, literal};
+use crate::mistake::mistake;
+use crate::suggest::{nearest, quoted_list};
+
+/// What happens to a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Reject,
+    Strong,
+    Window,
+}
+
+impl Mode {
+    pub(crate) const NAMES: [&'static str; 3] = ["reject", "strong", "window"];
+}
+
+impl Value for Mode {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        let modes = [Self::Reject, Self::Strong, Self::Window];
+        Ok(modes[choose(name, value, &Self::NAMES)?])
+    }
+}
+
+/// What happens to a key whose attempt began and never ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Abandon {
+    Retry,
+    Block,
+}
+
+impl Value for Abandon {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        Ok([Self::Retry, Self::Block][choose(name, value, &["retry", "block"])?])
+    }
+}
+
+/// What happens when the store does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnStoreError {
+    Refuse,
+    Run,
+}
+
+impl Value for OnStoreError {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        Ok([Self::Refuse, Self::Run][choose(name, value, &["refuse", "run"])?])
+    }
+}
+
+/// The variant's name, for the generated code.
+pub(crate) fn variant(value: impl std::fmt::Debug) -> Ident {
+    Ident::new(&format!("{value:?}"), Span::mixed_site())
+}
+
+/// The position of the word among `words`.
+fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
+    let all = quoted_list(words.iter().map(|word| format!("\"{word}\"")));
+    let Some(Lit::Str(literal)) = literal(value) else {
+        let near = match value {
+            Expr::Path(path) => path
+                .path
+                .segments
+                .last()
+                .and_then(|last| nearest(&last.ident.to_string(), words.iter().copied())),
+            _ => None,
+        };
+        let help = match near {
+            Some(word) => format!("`{name} = \"{word}\"`"),
+            None => format!("one of {all}"),
+        };
+        return Err(mistake(value, format!("`{name}` takes a quoted word"), help));
+    };
+    let word = literal.value();
+    words.iter().position(|known| **known == word).ok_or_else(|| {
+        let help = match nearest(&word, words.iter().copied()) {
+            Some(near) => format!("did you mean `\"{near}\"`?"),
+            None => format!("one of {all}"),
+        };
+        mistake(literal, format!("`{name}` cannot be `\"{word}\"`"), help)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::format_ident;
+    use syn::parse_quote;
+
+    use super::*;
+
+    fn mode(value: Expr) -> Result<Mode, String> {
+        Mode::read(&format_ident!("mode"), &value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_words_are_read() {
+        assert_eq!(mode(parse_quote!("reject")), Ok(Mode::Reject));
+        assert_eq!(mode(parse_quote!("strong")), Ok(Mode::Strong));
+        assert_eq!(mode(parse_quote!("window")), Ok(Mode::Window));
+    }
+
+    #[test]
+    fn other_words_are_answered_with_the_nearest_or_all() {
+        let error = mode(parse_quote!("stong")).unwrap_err();
+        assert_eq!(error, "`mode` cannot be `\"stong\"`\nhelp: did you mean `\"strong\"`?");
+        let error = mode(parse_quote!("once")).unwrap_err();
+        assert_eq!(
+            error,
+            "`mode` cannot be `\"once\"`\nhelp: one of `\"reject\"`, `\"strong\"`, `\"window\"`"
+        );
+    }
+
+    #[test]
+    fn a_word_without_quotes_is_answered_with_quotes() {
+        let error = mode(parse_quote!(strong)).unwrap_err();
+        assert_eq!(error, "`mode` takes a quoted word\nhelp: `mode = \"strong\"`");
+        let error = mode(parse_quote!(Mode::Strong)).unwrap_err();
+        assert_eq!(error, "`mode` takes a quoted word\nhelp: `mode = \"strong\"`");
+    }
+}

@@ -1,0 +1,381 @@
+//! Durations: integers are seconds, strings carry their unit, anything else is a constant.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::{Expr, ExprUnary, Lit, LitInt, LitStr, UnOp};
+
+use super::{Value, literal};
+use crate::list::source;
+use crate::mistake::mistake;
+
+/// How long something takes; never zero.
+#[derive(Debug)]
+pub(crate) struct Length(Duration);
+
+/// How long to wait; zero is "not at all".
+#[derive(Debug)]
+pub(crate) struct Wait(Duration);
+
+#[derive(Debug)]
+enum Duration {
+    Millis(u64),
+    /// A constant expression of type `Duration`.
+    Constant(Expr),
+}
+
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+const ALL_UNITS: &str = "`ms`, `s`, `m`, `h`, `d`";
+
+impl Value for Length {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        match Duration::read(name, value)? {
+            Duration::Millis(0) => {
+                let what = format!("`{name}` must not be zero");
+                Err(mistake(value, what, format!("`{name} = \"5m\"`")))
+            }
+            duration => Ok(Self(duration)),
+        }
+    }
+}
+
+impl Value for Wait {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        Duration::read(name, value).map(Self)
+    }
+}
+
+impl Duration {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        match (value, literal(value)) {
+            (_, Some(Lit::Int(seconds))) => from_integer(name, seconds).map(Self::Millis),
+            (_, Some(Lit::Str(text))) => from_text(name, text).map(Self::Millis),
+            (_, Some(Lit::Float(float))) => {
+                let help = smaller_unit(name, float.base10_digits(), "s");
+                Err(mistake(float, format!("`{name}` takes whole seconds"), help))
+            }
+            (Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }), _) => {
+                let what = format!("`{name}` must not be negative");
+                Err(mistake(value, what, format!("`{name} = {}`", source(expr))))
+            }
+            (Expr::Binary(_), _) => {
+                let what =
+                    format!("`{name}` takes a number or a string with a unit, not arithmetic");
+                Err(mistake(value, what, format!("`{name} = \"24h\"`")))
+            }
+            (Expr::Path(path), _)
+                if path.path.segments.first().is_some_and(|s| s.ident == "Self") =>
+            {
+                let what = format!("`{name}` is fixed for all types, so it cannot use `Self`");
+                let help = "name the type that the constant belongs to";
+                Err(mistake(&path.path.segments[0], what, help))
+            }
+            (_, Some(_)) | (Expr::Closure(_) | Expr::Tuple(_) | Expr::Reference(_), None) => Err(
+                mistake(value, format!("`{name}` takes a duration"), format!("`{name} = \"5m\"`")),
+            ),
+            _ => Ok(Self::Constant(value.clone())),
+        }
+    }
+}
+
+fn from_integer(name: &Ident, seconds: &LitInt) -> syn::Result<u64> {
+    let suffix = seconds.suffix();
+    let is_type = suffix.is_empty() || suffix.starts_with(['u', 'i']);
+    if !is_type {
+        let help = match UNITS.iter().any(|(unit, _)| *unit == suffix) {
+            true => format!("`{name} = \"{seconds}\"`"),
+            false => {
+                format!("the units are {ALL_UNITS}: `{name} = \"{}s\"`", seconds.base10_digits())
+            }
+        };
+        return Err(mistake(seconds, format!("`{seconds}` needs quotes"), help));
+    }
+    seconds
+        .base10_parse::<u64>()
+        .ok()
+        .and_then(|seconds| seconds.checked_mul(1_000))
+        .ok_or_else(|| too_long(name, seconds))
+}
+
+fn from_text(name: &Ident, text: &LitStr) -> syn::Result<u64> {
+    let value = text.value();
+    let number_len =
+        value.find(|c: char| !matches!(c, '0'..='9' | '.' | '_' | '-')).unwrap_or(value.len());
+    let (number, unit) = value.split_at(number_len);
+    let wrong = |what: String, help: String| Err(mistake(text, what, help));
+    if number.is_empty() {
+        let what = format!("`\"{value}\"` is not a duration");
+        return wrong(what, format!("`{name} = \"5m\"`"));
+    }
+    if let Some(positive) = number.strip_prefix('-') {
+        let what = format!("`{name}` must not be negative");
+        return wrong(what, format!("`{name} = \"{positive}{unit}\"`"));
+    }
+    if unit.is_empty() {
+        let what = format!("`\"{value}\"` has no unit");
+        return wrong(
+            what,
+            format!("`{name} = \"{number}s\"`, or `{name} = {number}` for seconds"),
+        );
+    }
+    let Some((_, millis)) = UNITS.iter().find(|(known, _)| *known == unit) else {
+        let what = format!("unknown unit `{}` in `\"{value}\"`", unit.trim());
+        return wrong(what, format!("the units are {ALL_UNITS}{}", known_as(name, number, unit)));
+    };
+    if number.contains('.') {
+        let what = format!("`\"{value}\"` is not a whole number of `{unit}`");
+        return wrong(what, smaller_unit(name, number, unit));
+    }
+    let digits = number.replace('_', "");
+    if digits.is_empty() || digits.contains('-') {
+        return wrong(format!("`\"{value}\"` is not a duration"), format!("`{name} = \"5m\"`"));
+    }
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(*millis))
+        .ok_or_else(|| too_long(name, text))
+}
+
+fn too_long(name: &Ident, at: impl ToTokens) -> syn::Error {
+    mistake(at, format!("`{name}` is too long"), format!("`{name} = \"7d\"`"))
+}
+
+/// `": \"5m\""` for `5 minutes`.
+fn known_as(name: &Ident, number: &str, unit: &str) -> String {
+    let word = unit.trim().to_lowercase();
+    let known = match word.as_str() {
+        word if word.starts_with("mil") || word.starts_with("ms") => "ms",
+        word if word.starts_with("mi") || word == "m" => "m",
+        word if word.starts_with('s') => "s",
+        word if word.starts_with('h') => "h",
+        word if word.starts_with('d') => "d",
+        word if word.starts_with('w') => {
+            return match number.parse::<u64>().ok().and_then(|weeks| weeks.checked_mul(7)) {
+                Some(days) => format!(": `{name} = \"{days}d\"`"),
+                None => String::new(),
+            };
+        }
+        _ => return String::new(),
+    };
+    format!(": `{name} = \"{number}{known}\"`")
+}
+
+/// `"90m"` for `1.5` hours.
+fn smaller_unit(name: &Ident, number: &str, unit: &str) -> String {
+    let position = UNITS.iter().position(|(known, _)| *known == unit).unwrap_or_default();
+    let whole = UNITS[..position].iter().rev().find_map(|(smaller, millis)| {
+        let factor = UNITS[position].1 / millis;
+        let number = number.replace('_', "").parse::<f64>().ok()? * factor as f64;
+        (number.fract() == 0.0 && (1.0..1e15).contains(&number))
+            .then(|| format!("{number}{smaller}"))
+    });
+    match whole {
+        Some(text) => format!("`{name} = \"{text}\"`"),
+        None => "write a whole number, in a smaller unit if need be".to_owned(),
+    }
+}
+
+impl ToTokens for Duration {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        let span = Span::mixed_site();
+        tokens.extend(match self {
+            Self::Millis(millis) if millis.is_multiple_of(1_000) => {
+                let seconds = proc_macro2::Literal::u64_unsuffixed(millis / 1_000);
+                quote_spanned!(span=> ::core::time::Duration::from_secs(#seconds))
+            }
+            Self::Millis(millis) => {
+                let millis = proc_macro2::Literal::u64_unsuffixed(*millis);
+                quote_spanned!(span=> ::core::time::Duration::from_millis(#millis))
+            }
+            Self::Constant(expr) => expr.to_token_stream(),
+        });
+    }
+}
+
+impl ToTokens for Length {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.0.to_tokens(tokens);
+    }
+}
+
+impl ToTokens for Wait {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.0.to_tokens(tokens);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::{format_ident, quote};
+    use syn::parse_quote;
+
+    use super::*;
+
+    fn expire(value: Expr) -> Result<String, String> {
+        Length::read(&format_ident!("expire"), &value)
+            .map(|length| length.to_token_stream().to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    fn secs(seconds: u64) -> Result<String, String> {
+        let seconds = proc_macro2::Literal::u64_unsuffixed(seconds);
+        Ok(quote!(::core::time::Duration::from_secs(#seconds)).to_string())
+    }
+
+    fn millis(millis: u64) -> Result<String, String> {
+        let millis = proc_macro2::Literal::u64_unsuffixed(millis);
+        Ok(quote!(::core::time::Duration::from_millis(#millis)).to_string())
+    }
+
+    fn error(value: Expr, what: &str, help: &str) {
+        assert_eq!(expire(value), Err(format!("{what}\nhelp: {help}")));
+    }
+
+    #[test]
+    fn integers_are_seconds() {
+        assert_eq!(expire(parse_quote!(300)), secs(300));
+        assert_eq!(expire(parse_quote!(1_000)), secs(1_000));
+        assert_eq!(expire(parse_quote!(0x10)), secs(16));
+        assert_eq!(expire(parse_quote!(5u64)), secs(5));
+    }
+
+    #[test]
+    fn strings_carry_their_unit() {
+        assert_eq!(expire(parse_quote!("300ms")), millis(300));
+        assert_eq!(expire(parse_quote!("2000ms")), secs(2));
+        assert_eq!(expire(parse_quote!("30s")), secs(30));
+        assert_eq!(expire(parse_quote!("5m")), secs(300));
+        assert_eq!(expire(parse_quote!("24h")), secs(86_400));
+        assert_eq!(expire(parse_quote!("7d")), secs(604_800));
+        assert_eq!(expire(parse_quote!("1_000s")), secs(1_000));
+    }
+
+    #[test]
+    fn constants_are_left_alone() {
+        assert_eq!(expire(parse_quote!(TTL)), Ok("TTL".to_owned()));
+        assert_eq!(
+            expire(parse_quote!(Duration::from_secs(5))),
+            Ok("Duration :: from_secs (5)".to_owned())
+        );
+    }
+
+    #[test]
+    fn zero_is_refused_except_for_wait() {
+        error(parse_quote!(0), "`expire` must not be zero", "`expire = \"5m\"`");
+        error(parse_quote!("0ms"), "`expire` must not be zero", "`expire = \"5m\"`");
+        let wait = Wait::read(&format_ident!("wait"), &parse_quote!(0)).unwrap();
+        assert_eq!(Ok(wait.to_token_stream().to_string()), secs(0));
+    }
+
+    #[test]
+    fn negative_durations_are_refused() {
+        error(parse_quote!(-5), "`expire` must not be negative", "`expire = 5`");
+        error(parse_quote!("-5m"), "`expire` must not be negative", "`expire = \"5m\"`");
+    }
+
+    #[test]
+    fn fractions_are_answered_with_a_smaller_unit() {
+        error(parse_quote!(1.5), "`expire` takes whole seconds", "`expire = \"1500ms\"`");
+        error(
+            parse_quote!("1.5h"),
+            "`\"1.5h\"` is not a whole number of `h`",
+            "`expire = \"90m\"`",
+        );
+        error(
+            parse_quote!("0.5d"),
+            "`\"0.5d\"` is not a whole number of `d`",
+            "`expire = \"12h\"`",
+        );
+        error(
+            parse_quote!("0.5ms"),
+            "`\"0.5ms\"` is not a whole number of `ms`",
+            "write a whole number, in a smaller unit if need be",
+        );
+    }
+
+    #[test]
+    fn a_unit_is_required_in_a_string() {
+        error(
+            parse_quote!("300"),
+            "`\"300\"` has no unit",
+            "`expire = \"300s\"`, or `expire = 300` for seconds",
+        );
+    }
+
+    #[test]
+    fn other_units_are_translated() {
+        for (text, unit, help) in [
+            ("5min", "min", "5m"),
+            ("5 minutes", "minutes", "5m"),
+            ("10sec", "sec", "10s"),
+            ("3hours", "hours", "3h"),
+            ("2 days", "days", "2d"),
+            ("1w", "w", "7d"),
+            ("10msec", "msec", "10ms"),
+            ("5M", "M", "5m"),
+        ] {
+            error(
+                parse_quote!(#text),
+                &format!("unknown unit `{unit}` in `\"{text}\"`"),
+                &format!("the units are {ALL_UNITS}: `expire = \"{help}\"`"),
+            );
+        }
+        error(
+            parse_quote!("5x"),
+            "unknown unit `x` in `\"5x\"`",
+            "the units are `ms`, `s`, `m`, `h`, `d`",
+        );
+    }
+
+    #[test]
+    fn a_unit_without_quotes_is_answered_with_quotes() {
+        let value: Expr = syn::parse_str("5m").unwrap();
+        error(value, "`5m` needs quotes", "`expire = \"5m\"`");
+        let value: Expr = syn::parse_str("5min").unwrap();
+        error(
+            value,
+            "`5min` needs quotes",
+            "the units are `ms`, `s`, `m`, `h`, `d`: `expire = \"5s\"`",
+        );
+    }
+
+    #[test]
+    fn overflow_is_refused() {
+        for value in [
+            parse_quote!(18446744073709551615),
+            parse_quote!(99999999999999999999),
+            parse_quote!("99999999999999999999s"),
+            parse_quote!("18446744073709551615d"),
+        ] {
+            error(value, "`expire` is too long", "`expire = \"7d\"`");
+        }
+    }
+
+    #[test]
+    fn other_things_are_not_durations() {
+        for text in ["", "five", "m", "h5"] {
+            error(
+                parse_quote!(#text),
+                &format!("`\"{text}\"` is not a duration"),
+                "`expire = \"5m\"`",
+            );
+        }
+        for value in
+            [parse_quote!(true), parse_quote!('c'), parse_quote!((1, 2)), parse_quote!(|| 1)]
+        {
+            error(value, "`expire` takes a duration", "`expire = \"5m\"`");
+        }
+        error(
+            parse_quote!(60 * 60),
+            "`expire` takes a number or a string with a unit, not arithmetic",
+            "`expire = \"24h\"`",
+        );
+        error(
+            parse_quote!(Self::TTL),
+            "`expire` is fixed for all types, so it cannot use `Self`",
+            "name the type that the constant belongs to",
+        );
+    }
+}

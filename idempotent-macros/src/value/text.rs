@@ -1,0 +1,89 @@
+//! Arguments that are read by people: `message` and `name`.
+
+use proc_macro2::Ident;
+use syn::{Expr, Lit, LitStr};
+
+use super::{Value, literal};
+use crate::mistake::mistake;
+
+/// What a rejected caller reads: a string, or a `&'static str` constant.
+#[derive(Debug)]
+pub(crate) struct Message(pub(crate) Expr);
+
+impl Value for Message {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        let help = format!("`{name} = \"already submitted\"`");
+        match (value, literal(value)) {
+            (_, Some(Lit::Str(text))) if text.value().trim().is_empty() => {
+                Err(mistake(value, format!("`{name}` is empty"), help))
+            }
+            (_, Some(Lit::Str(_))) | (Expr::Path(_) | Expr::Macro(_), None) => {
+                Ok(Self(value.clone()))
+            }
+            _ => Err(mistake(value, format!("`{name}` takes a string"), help)),
+        }
+    }
+}
+
+/// The operation's name. It is part of every key, so it is fixed at compile time.
+#[derive(Debug)]
+pub(crate) struct OperationName(pub(crate) LitStr);
+
+impl Value for OperationName {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        let help = format!("`{name} = \"orders.create\"`");
+        let Some(Lit::Str(text)) = literal(value) else {
+            return Err(mistake(value, format!("`{name}` takes a quoted string"), help));
+        };
+        let operation = text.value();
+        if operation.trim().is_empty() {
+            return Err(mistake(value, format!("`{name}` is empty"), help));
+        }
+        if operation.contains(char::is_control) {
+            let what = format!("`{name}` has a control character in it");
+            let clean = operation.replace(char::is_control, ".");
+            return Err(mistake(value, what, format!("`{name} = \"{clean}\"`")));
+        }
+        Ok(Self(text.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::format_ident;
+    use syn::parse_quote;
+
+    use super::*;
+
+    fn name(value: Expr) -> Option<String> {
+        OperationName::read(&format_ident!("name"), &value).err().map(|error| error.to_string())
+    }
+
+    fn message(value: Expr) -> Option<String> {
+        Message::read(&format_ident!("message"), &value).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_name_is_a_visible_string() {
+        assert_eq!(name(parse_quote!("orders.create")), None);
+        assert_eq!(
+            name(parse_quote!("")).unwrap(),
+            "`name` is empty\nhelp: `name = \"orders.create\"`"
+        );
+        assert!(name(parse_quote!(" ")).unwrap().starts_with("`name` is empty"));
+        assert_eq!(
+            name(parse_quote!("a\nb")).unwrap(),
+            "`name` has a control character in it\nhelp: `name = \"a.b\"`"
+        );
+        assert!(name(parse_quote!(NAME)).unwrap().starts_with("`name` takes a quoted string"));
+        assert!(name(parse_quote!(3)).unwrap().starts_with("`name` takes a quoted string"));
+    }
+
+    #[test]
+    fn a_message_is_a_string_or_a_constant() {
+        assert_eq!(message(parse_quote!("already submitted")), None);
+        assert_eq!(message(parse_quote!(texts::DUPLICATE)), None);
+        assert!(message(parse_quote!("")).unwrap().starts_with("`message` is empty"));
+        assert!(message(parse_quote!(3)).unwrap().starts_with("`message` takes a string"));
+    }
+}

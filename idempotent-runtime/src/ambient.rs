@@ -1,0 +1,73 @@
+//! The token and scope that an adapter (HTTP, queue) puts in place for the functions it calls.
+//!
+//! A function without a `key` argument takes its key from here. Calling one operation twice under
+//! one ambient token is, by definition, a duplicate.
+
+use crate::key::{Encoded, KeyPart};
+use std::future::Future;
+
+tokio::task_local! {
+    static AMBIENT: Ambient;
+}
+
+/// What an adapter knows about the request that is being handled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ambient {
+    /// The caller's idempotency token.
+    pub token: Option<String>,
+    /// Tenant or principal, encoded. A function's own scope is added to it.
+    pub scope: Option<Encoded>,
+}
+
+impl Ambient {
+    /// Neither token nor scope.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With this token.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// With this tenant or principal.
+    #[must_use]
+    pub fn scope(mut self, scope: impl KeyPart) -> Self {
+        self.scope = Some(Encoded::of(&scope));
+        self
+    }
+}
+
+/// Runs `future` with `ambient` in place. An outer one is hidden, not added to.
+///
+/// ```
+/// use idempotent_runtime::ambient::{self, Ambient};
+/// use idempotent_runtime::{Error, idempotent};
+///
+/// #[idempotent(mode = "strong")]
+/// async fn greet(name: String) -> Result<String, Error> {
+///     Ok(format!("hello {name}"))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// let request = Ambient::new().token("7f3a").scope("tenant-1");
+/// let greeting = ambient::scope(request, greet("Ada".into())).await?;
+/// assert_eq!(greeting, "hello Ada");
+/// # Ok(()) }
+/// ```
+pub async fn scope<F: Future>(ambient: Ambient, future: F) -> F::Output {
+    AMBIENT.scope(ambient, future).await
+}
+
+/// What is in place in this task, to be carried into another one with [`scope`].
+pub fn current() -> Option<Ambient> {
+    AMBIENT.try_with(Ambient::clone).ok()
+}
+
+/// Calls `read` with what is in place, without copying it.
+pub(crate) fn with<R>(read: impl Fn(Option<&Ambient>) -> R) -> R {
+    AMBIENT.try_with(|ambient| read(Some(ambient))).unwrap_or_else(|_| read(None))
+}

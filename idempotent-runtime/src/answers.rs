@@ -1,0 +1,144 @@
+//! What becomes of a function's answers: which are kept, for how long, and how they are read back.
+
+use crate::codec::{CodecError, Codecs};
+use crate::error::Error;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+type EncodeFn<T> = fn(&Codecs, &T) -> Result<Vec<u8>, CodecError>;
+type DecodeFn<T> = fn(&Codecs, &[u8]) -> Result<T, CodecError>;
+
+/// How the answers `Result<T, E>` of one function are kept and replayed.
+///
+/// The attribute makes one from its arguments; the plain API takes one in
+/// [`run_as`](crate::Operation::run_as).
+pub struct Answers<T, E> {
+    value: Option<(EncodeFn<T>, DecodeFn<T>)>,
+    error: Option<(EncodeFn<E>, DecodeFn<E>, fn(&E) -> bool)>,
+    expire_with: Option<fn(&T) -> Duration>,
+    on_replay: Option<fn(&T)>,
+    pub(crate) refuse: fn(Error) -> E,
+}
+
+impl<T, E> Clone for Answers<T, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, E> Copy for Answers<T, E> {}
+
+impl<T, E> fmt::Debug for Answers<T, E> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Answers")
+            .field("keeps_values", &self.value.is_some())
+            .field("keeps_errors", &self.error.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T, E: From<Error>> Answers<T, E> {
+    /// Values are kept and replayed.
+    pub fn kept() -> Self
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        Self { value: Some((encode::<T>, decode::<T>)), ..Self::not_kept() }
+    }
+
+    /// Values are not kept; a repeat of a success cannot be replayed.
+    pub fn not_kept() -> Self {
+        Self { value: None, error: None, expire_with: None, on_replay: None, refuse: E::from }
+    }
+}
+
+impl<T, E> Answers<T, E> {
+    /// Errors for which `is_final` holds are kept and replayed; all others free the key.
+    #[must_use]
+    pub fn final_errors(mut self, is_final: fn(&E) -> bool) -> Self
+    where
+        E: Serialize + DeserializeOwned,
+    {
+        self.error = Some((encode::<E>, decode::<E>, is_final));
+        self
+    }
+
+    /// How long a value is kept, chosen from the value itself. Zero: not at all; the key is freed.
+    #[must_use]
+    pub fn expire_with(mut self, expire: fn(&T) -> Duration) -> Self {
+        self.expire_with = Some(expire);
+        self
+    }
+
+    /// Called with every value that is replayed.
+    #[must_use]
+    pub fn on_replay(mut self, replayed: fn(&T)) -> Self {
+        self.on_replay = Some(replayed);
+        self
+    }
+
+    pub(crate) fn keeps_values(&self) -> bool {
+        self.value.is_some()
+    }
+
+    pub(crate) fn encode_value(&self, codecs: &Codecs, value: &T) -> Option<Encoding> {
+        self.value.map(|(encode, _)| encode(codecs, value))
+    }
+
+    pub(crate) fn decode_value(&self, codecs: &Codecs, bytes: &[u8]) -> Result<T, CodecError> {
+        match self.value {
+            Some((_, decode)) => decode(codecs, bytes),
+            None => Err(CodecError::new("this function keeps no values")),
+        }
+    }
+
+    /// The encoded error, if it is final.
+    pub(crate) fn encode_error(&self, codecs: &Codecs, error: &E) -> Option<Encoding> {
+        let (encode, _, is_final) = self.error?;
+        call_hook("final_errors", || is_final(error))
+            .unwrap_or(false)
+            .then(|| encode(codecs, error))
+    }
+
+    pub(crate) fn decode_error(&self, codecs: &Codecs, bytes: &[u8]) -> Result<E, CodecError> {
+        match self.error {
+            Some((_, decode, _)) => decode(codecs, bytes),
+            None => Err(CodecError::new("this function keeps no errors")),
+        }
+    }
+
+    pub(crate) fn retention(&self, value: &T) -> Option<Duration> {
+        let choose = self.expire_with?;
+        call_hook("expire_with", || choose(value))
+    }
+
+    pub(crate) fn replayed(&self, value: &T) {
+        if let Some(on_replay) = self.on_replay {
+            call_hook("on_replay", || on_replay(value));
+        }
+    }
+}
+
+pub(crate) type Encoding = Result<Vec<u8>, CodecError>;
+
+fn encode<T: Serialize>(codecs: &Codecs, value: &T) -> Encoding {
+    codecs.encode(value)
+}
+
+fn decode<T: DeserializeOwned>(codecs: &Codecs, bytes: &[u8]) -> Result<T, CodecError> {
+    codecs.decode(bytes)
+}
+
+/// Calls a user's hook after the body ran. A hook that panics must not undo that: it counts as if
+/// it were not there.
+fn call_hook<R>(name: &'static str, hook: impl FnOnce() -> R) -> Option<R> {
+    let answer = catch_unwind(AssertUnwindSafe(hook)).ok();
+    if answer.is_none() {
+        tracing::error!(target: "idempotent", hook = name, "a hook panicked and was ignored");
+    }
+    answer
+}

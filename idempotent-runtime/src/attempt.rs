@@ -1,0 +1,209 @@
+//! Attempts by hand: begin, work, complete or fail.
+
+use crate::codec::Codecs;
+use crate::current::Current;
+use crate::engine::{Acquired, Ended, Kind, Prepared, Running, Verb, keep};
+use crate::error::{Error, ErrorKind};
+use crate::instance::Idempotency;
+use crate::key::RecordKey;
+use crate::observe::LoggedKey;
+use crate::options::whole_millis;
+use crate::store::{Failure, Value};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// The answer to [`Operation::begin`](crate::Operation::begin).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Begin {
+    /// Run it, then [`complete`](Attempt::complete) or [`fail`](Attempt::fail).
+    Fresh(Attempt),
+    /// It succeeded before.
+    Replay(Stored),
+    /// It failed before, with an error that is kept.
+    ReplayError(Stored),
+    /// Another call is running.
+    InFlight {
+        /// When asking again makes sense at the latest.
+        retry_after: Duration,
+    },
+    /// Window mode: taken.
+    Taken {
+        /// When the window ends.
+        retry_after: Duration,
+    },
+    /// The key was used with another payload.
+    Mismatch,
+    /// An earlier attempt began and its outcome is unknown.
+    Indeterminate {
+        /// The number of that attempt.
+        attempt: u32,
+    },
+}
+
+impl Begin {
+    pub(crate) fn from_acquired(
+        call: &Prepared<'_>,
+        acquired: Acquired<'_>,
+    ) -> Result<Self, Error> {
+        let stored = |attempt, kind, value| Stored {
+            instance: (*call.instance).clone(),
+            operation: call.operation.clone(),
+            key: call.key.clone(),
+            attempt,
+            kind,
+            value,
+        };
+        Ok(match acquired {
+            Acquired::Granted(mut running) => {
+                running.start();
+                Self::Fresh(Attempt(running.into_owned()))
+            }
+            Acquired::Succeeded { number, value } => {
+                Self::Replay(stored(number, Kind::Value, value))
+            }
+            Acquired::FailedFinal { number, value } => {
+                Self::ReplayError(stored(number, Kind::Error, value))
+            }
+            Acquired::InFlight { retry_after } => Self::InFlight { retry_after },
+            Acquired::Taken { retry_after } => Self::Taken { retry_after },
+            Acquired::Mismatch => Self::Mismatch,
+            Acquired::Indeterminate { number } => Self::Indeterminate { attempt: number },
+            Acquired::Refused(error) => return Err(Error::from_store(error, &call.operation)),
+        })
+    }
+}
+
+/// A stored answer that can be read as the type it was written from.
+#[derive(Debug)]
+pub struct Stored {
+    instance: Idempotency,
+    operation: Cow<'static, str>,
+    key: RecordKey,
+    attempt: u32,
+    kind: Kind,
+    value: Option<Value>,
+}
+
+impl Stored {
+    /// The number of the attempt that wrote it.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Reads the value.
+    ///
+    /// # Errors
+    /// It was not kept, or does not fit the type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let core = self.instance.core();
+        let fault = |kind| {
+            let in_full = core.config.load().log_keys;
+            let key = LoggedKey { key: &self.key, in_full }.to_string();
+            Error::new(kind, &self.operation).with_key(key)
+        };
+        let Some(value) = &self.value else { return Err(fault(ErrorKind::ResultUnavailable)) };
+        core.values.read(self.kind, &self.key, value, Codecs::decode).map_err(|error| {
+            fault(ErrorKind::Undecodable).with_message(error.to_string()).with_source(error)
+        })
+    }
+}
+
+/// A right to run, by hand. Its lease is renewed until it ends.
+///
+/// Dropped without an end, it counts as started: `abandon` decides what the next caller gets.
+///
+/// ```
+/// use idempotent_runtime::{Begin, Idempotency, Mode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::in_memory()?;
+/// let import = idem.operation("files.import").key("2026-11.csv").mode(Mode::Strong);
+/// match import.begin().await? {
+///     Begin::Fresh(attempt) => attempt.complete(&1200_u32).await?,
+///     Begin::Replay(stored) => println!("{} rows were imported", stored.decode::<u32>()?),
+///     other => println!("not now: {other:?}"),
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "a dropped attempt is abandoned"]
+pub struct Attempt(Running<'static>);
+
+impl Attempt {
+    /// 1 for the first attempt, 2 for the next.
+    pub fn number(&self) -> u32 {
+        self.0.lease().attempt.number
+    }
+
+    /// Greater than the fence of every earlier attempt, for as long as the record is kept.
+    pub fn fence(&self) -> u64 {
+        self.0.lease().attempt.fence
+    }
+
+    /// What [`current`](crate::current) returns for work that is [entered](Current::enter) with it.
+    pub fn current(&self) -> Current {
+        self.0.current()
+    }
+
+    /// Resolves when the lease is lost.
+    pub async fn lost(&self) {
+        self.0.lease().lost().await;
+    }
+
+    /// It succeeded. The value is kept for the operation's `expire` if its mode is strong.
+    ///
+    /// # Errors
+    /// Another attempt took over, or the store does not answer; in the latter case it is tried
+    /// again in the background.
+    pub async fn complete<T: Serialize>(self, value: &T) -> Result<(), Error> {
+        let retention = self.0.lease().retention;
+        self.complete_for(value, retention).await
+    }
+
+    /// It succeeded, and its value is kept for so long.
+    ///
+    /// # Errors
+    /// As [`complete`](Attempt::complete).
+    pub async fn complete_for<T: Serialize>(
+        self,
+        value: &T,
+        retention: Duration,
+    ) -> Result<(), Error> {
+        let encoded = self.0.core().values.codecs.encode(value);
+        let value = self.0.keeps_values().then(|| keep(&self.0, Kind::Value, encoded)).flatten();
+        self.end(Verb::Complete { value, retention: whole_millis(retention) }).await
+    }
+
+    /// It failed; the key is free for the next attempt.
+    ///
+    /// # Errors
+    /// As [`complete`](Attempt::complete).
+    pub async fn fail(self) -> Result<(), Error> {
+        self.end(Verb::Fail(Failure::Free)).await
+    }
+
+    /// It failed for good; everyone who asks again gets this error.
+    ///
+    /// # Errors
+    /// As [`complete`](Attempt::complete).
+    pub async fn fail_for_good<E: Serialize>(self, error: &E) -> Result<(), Error> {
+        let encoded = self.0.core().values.codecs.encode(error);
+        let error = keep(&self.0, Kind::Error, encoded);
+        self.end(Verb::Fail(Failure::Final(error))).await
+    }
+
+    async fn end(mut self, verb: Verb) -> Result<(), Error> {
+        match self.0.end(verb).await {
+            Ok(Ended::Superseded) => Err(self.0.error(ErrorKind::Superseded)),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let operation = &self.0.lease().operation;
+                Err(Error::from_store(error, operation).after_the_body_ran())
+            }
+        }
+    }
+}

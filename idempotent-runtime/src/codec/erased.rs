@@ -1,0 +1,89 @@
+//! Values without their type, so that a codec can be a trait object.
+
+use std::fmt;
+
+use serde::{
+    Deserializer, Serialize, Serializer,
+    de::{DeserializeOwned, Error as _},
+};
+
+/// A value to encode: hand it to a serializer.
+#[derive(Clone, Copy)]
+pub struct Encode<'a> {
+    value: &'a dyn erased_serde::Serialize,
+}
+
+impl<'a> Encode<'a> {
+    pub(super) fn new<T: Serialize>(value: &'a T) -> Self {
+        Self { value }
+    }
+}
+
+impl Serialize for Encode<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        erased_serde::serialize(self.value, serializer)
+    }
+}
+
+impl fmt::Debug for Encode<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encode").finish_non_exhaustive()
+    }
+}
+
+/// The place that a decoded value goes to: give it a deserializer.
+pub struct Decode<'a> {
+    slot: &'a mut dyn Fill,
+}
+
+impl Decode<'_> {
+    /// Reads the value from a deserializer and keeps it.
+    ///
+    /// # Errors
+    /// What the deserializer reports.
+    pub fn deserialize<'de, D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        let mut deserializer = <dyn erased_serde::Deserializer<'_>>::erase(deserializer);
+        self.slot.fill(&mut deserializer).map_err(D::Error::custom)
+    }
+}
+
+impl fmt::Debug for Decode<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decode").finish_non_exhaustive()
+    }
+}
+
+trait Fill {
+    fn fill(
+        &mut self,
+        deserializer: &mut dyn erased_serde::Deserializer<'_>,
+    ) -> Result<(), erased_serde::Error>;
+}
+
+/// What knows the type that [`Decode`] does not.
+pub(super) struct Slot<T>(Option<T>);
+
+impl<T: DeserializeOwned> Slot<T> {
+    pub(super) fn empty() -> Self {
+        Self(None)
+    }
+
+    pub(super) fn as_decode(&mut self) -> Decode<'_> {
+        Decode { slot: self }
+    }
+
+    /// The value, if the codec gave one.
+    pub(super) fn into_value(self) -> Option<T> {
+        self.0
+    }
+}
+
+impl<T: DeserializeOwned> Fill for Slot<T> {
+    fn fill(
+        &mut self,
+        deserializer: &mut dyn erased_serde::Deserializer<'_>,
+    ) -> Result<(), erased_serde::Error> {
+        self.0 = Some(erased_serde::deserialize(deserializer)?);
+        Ok(())
+    }
+}

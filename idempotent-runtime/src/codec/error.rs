@@ -1,0 +1,72 @@
+//! The error of encoding, decoding, sealing or opening a value.
+
+use std::{any::Any, error::Error, fmt};
+
+type Source = Box<dyn Error + Send + Sync>;
+
+/// A value that could not be encoded, decoded, encrypted or decrypted.
+///
+/// What it displays never quotes the value. Its [`source`](Error::source) may: what serde reports
+/// can contain the text that did not fit.
+pub struct CodecError {
+    text: String,
+    source: Option<Source>,
+}
+
+impl CodecError {
+    /// What a codec reports: an error or a text. It becomes the source of the error that the
+    /// caller sees.
+    pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let error = error.into();
+        Self {
+            text: error.to_string(),
+            source: Some(error),
+        }
+    }
+
+    pub(super) fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            source: None,
+        }
+    }
+
+    pub(super) fn because(text: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self {
+            text: text.into(),
+            source: Some(source.into()),
+        }
+    }
+
+    /// A panic in the user's `Serialize` or `Deserialize`, or in a codec.
+    pub(super) fn panicked(doing: &str, codec: &str, payload: &(dyn Any + Send)) -> Self {
+        let text = format!("{doing} as {codec} panicked");
+        let message = payload
+            .downcast_ref::<&str>()
+            .map(|message| (*message).to_owned())
+            .or_else(|| payload.downcast_ref::<String>().cloned());
+        Self {
+            text,
+            source: message.map(Source::from),
+        }
+    }
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for CodecError {
+    /// As `Display`: a `Debug` of the source could show the value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CodecError").field(&self.text).finish()
+    }
+}
+
+impl Error for CodecError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

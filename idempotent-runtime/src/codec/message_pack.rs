@@ -1,0 +1,66 @@
+//! MessagePack: binary, and smaller than JSON.
+
+use std::io::Cursor;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{Codec, CodecError, Decode, Encode, id};
+
+/// Values as MessagePack, with field names, so that fields can be added and reordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MessagePack;
+
+pub(super) const NAME: &str = "message-pack";
+
+impl Codec for MessagePack {
+    fn id(&self) -> u8 {
+        id::MESSAGE_PACK
+    }
+
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn encode(&self, value: Encode<'_>) -> Result<Vec<u8>, CodecError> {
+        let mut out = Vec::new();
+        write(&value, &mut out)?;
+        Ok(out)
+    }
+
+    fn decode(&self, bytes: &[u8], into: Decode<'_>) -> Result<(), CodecError> {
+        let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
+        into.deserialize(&mut reader).map_err(unreadable)?;
+        expect_end(reader.position(), bytes)
+    }
+}
+
+/// Appends a value.
+pub(super) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    rmp_serde::encode::write_named(out, value)
+        .map_err(|error| CodecError::because("value has no form in message-pack", error))
+}
+
+/// Reads exactly one value.
+pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
+    let value = T::deserialize(&mut reader).map_err(unreadable)?;
+    expect_end(reader.position(), bytes)?;
+    Ok(value)
+}
+
+fn unreadable(error: rmp_serde::decode::Error) -> CodecError {
+    CodecError::because(
+        "stored message-pack does not fit the type, or is damaged",
+        error,
+    )
+}
+
+/// The reader stops after one value and does not look further.
+fn expect_end(position: u64, bytes: &[u8]) -> Result<(), CodecError> {
+    match (bytes.len() as u64).saturating_sub(position) {
+        0 => Ok(()),
+        left => Err(CodecError::text(format!(
+            "stored message-pack has {left} bytes left after the value"
+        ))),
+    }
+}

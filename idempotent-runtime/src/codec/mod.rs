@@ -1,0 +1,121 @@
+//! How values become bytes and come back.
+//!
+//! A stored value is one byte that names the codec, then what the codec wrote. Reading goes by
+//! that byte, so that a change of codec leaves older answers readable.
+
+mod erased;
+mod error;
+mod json;
+#[cfg(feature = "msgpack")]
+mod message_pack;
+mod registry;
+#[cfg(feature = "encryption")]
+mod seal;
+
+use std::fmt::Debug;
+
+#[cfg(feature = "msgpack")]
+pub use self::message_pack::MessagePack;
+pub(crate) use self::registry::Codecs;
+#[cfg(feature = "encryption")]
+pub use self::seal::Encryption;
+pub use self::{
+    erased::{Decode, Encode},
+    error::CodecError,
+    json::Json,
+};
+
+/// A format for stored values.
+///
+/// [`Json`] is the default, and `MessagePack` comes with the feature `msgpack`. Others can be
+/// added by implementing this trait.
+///
+/// An implementation MUST
+/// - return the same id and name for ever, the id between `0x80` and `0xff`; ids below are
+///   reserved, and an id that was used once MUST NOT be given to another format: stored values
+///   carry it;
+/// - write bytes that `decode` reads back to an equal value, in every process that shares the
+///   store;
+/// - call [`Decode::deserialize`] exactly once in a successful `decode`, and fail when bytes are
+///   left over after the value;
+/// - fail, and not invent a value, when the bytes are damaged.
+///
+/// It MAY panic: the panic is caught and counts as a failure. It MAY write empty bytes. It MAY put
+/// anything into the text of an error except values, which must not reach logs.
+///
+/// ```
+/// use idempotent_runtime::codec::{Codec, CodecError, Decode, Encode};
+///
+/// /// JSON with line breaks, for people who read the store.
+/// #[derive(Debug)]
+/// struct PrettyJson;
+///
+/// impl Codec for PrettyJson {
+///     fn id(&self) -> u8 {
+///         0x80
+///     }
+///
+///     fn name(&self) -> &'static str {
+///         "pretty-json"
+///     }
+///
+///     fn encode(&self, value: Encode<'_>) -> Result<Vec<u8>, CodecError> {
+///         serde_json::to_vec_pretty(&value).map_err(CodecError::new)
+///     }
+///
+///     fn decode(&self, bytes: &[u8], into: Decode<'_>) -> Result<(), CodecError> {
+///         let mut json = serde_json::Deserializer::from_slice(bytes);
+///         into.deserialize(&mut json).map_err(CodecError::new)?;
+///         json.end().map_err(CodecError::new)
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a codec",
+    note = "use `idempotent_runtime::codec::Json`, or implement `Codec` for it"
+)]
+pub trait Codec: Debug + Send + Sync + 'static {
+    /// The byte that names this codec in stored values.
+    fn id(&self) -> u8;
+
+    /// The name in errors.
+    fn name(&self) -> &'static str;
+
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// The value has no form in this format.
+    fn encode(&self, value: Encode<'_>) -> Result<Vec<u8>, CodecError>;
+
+    /// Reads a value, by handing a deserializer over `bytes` to `into`.
+    ///
+    /// # Errors
+    /// The bytes are not exactly one value of the type that is asked for.
+    fn decode(&self, bytes: &[u8], into: Decode<'_>) -> Result<(), CodecError>;
+}
+
+/// The ids of stored values. What is written once stays: ids are never given to something else.
+pub(crate) mod id {
+    pub(crate) const JSON: u8 = 0x01;
+    pub(crate) const MESSAGE_PACK: u8 = 0x02;
+    /// Not a codec: the value is encrypted, and its codec is inside.
+    pub(crate) const SEALED: u8 = 0x7f;
+    /// The first id that users may take.
+    pub(crate) const FIRST_CUSTOM: u8 = 0x80;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_frozen() {
+        assert_eq!(id::JSON, 1);
+        assert_eq!(id::MESSAGE_PACK, 2);
+        assert_eq!(id::SEALED, 127);
+        assert_eq!(id::FIRST_CUSTOM, 128);
+        assert_eq!(Json.id(), id::JSON);
+        #[cfg(feature = "msgpack")]
+        assert_eq!(MessagePack.id(), id::MESSAGE_PACK);
+    }
+}

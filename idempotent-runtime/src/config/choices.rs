@@ -1,0 +1,146 @@
+//! The settings that are one word out of a few.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::ConfigError;
+
+/// Declares an enum whose variants have one text form, shared by `as_str`, `Display`, `FromStr`
+/// and serde.
+macro_rules! choice {
+    (
+        $(#[$docs:meta])*
+        $name:ident, $field:literal {
+            $($(#[$variant_docs:meta])* $variant:ident = $text:literal,)+
+        }
+    ) => {
+        $(#[$docs])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $($(#[$variant_docs])* #[serde(rename = $text)] $variant,)+
+        }
+
+        impl $name {
+            /// The name of the choice, as files, variables and the attribute write it.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+
+            pub(super) const ACCEPTED: &'static [&'static str] = &[$($text),+];
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ConfigError;
+
+            fn from_str(text: &str) -> Result<Self, ConfigError> {
+                match text {
+                    $($text => Ok(Self::$variant),)+
+                    _ => {
+                        let accepted = one_of(Self::ACCEPTED);
+                        Err(ConfigError::refused($field, format!("{text:?}"), accepted))
+                    }
+                }
+            }
+        }
+    };
+}
+
+choice! {
+    /// What a duplicate call gets.
+    ///
+    /// ```
+    /// use idempotent_runtime::Mode;
+    ///
+    /// assert_eq!("strong".parse::<Mode>().unwrap(), Mode::Strong);
+    /// assert_eq!(Mode::Window.as_str(), "window");
+    /// ```
+    Mode, "mode" {
+        /// A duplicate is refused with the configured message, at once.
+        Reject = "reject",
+        /// A duplicate gets the answer of the first call, and waits for it if need be.
+        Strong = "strong",
+        /// One call per time window: the key is taken for `expire`, however the call ends.
+        Window = "window",
+    }
+}
+
+choice! {
+    /// What becomes of a key whose attempt began and then vanished: dropped, panicked, or its
+    /// lease ran out.
+    Abandon, "abandon" {
+        /// The next call runs the body again.
+        Retry = "retry",
+        /// The outcome is unknown, and calls are refused until someone resolves the key.
+        Block = "block",
+    }
+}
+
+choice! {
+    /// What a call does when the store gives no answer.
+    OnStoreError, "on_store_error" {
+        /// The call fails and the body does not run.
+        Refuse = "refuse",
+        /// The body runs without protection against duplicates.
+        Run = "run",
+    }
+}
+
+/// `"a", "b" or "c"`.
+pub(super) fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    match quoted.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_choice_reads_back_its_own_name() {
+        for name in Mode::ACCEPTED {
+            assert_eq!(name.parse::<Mode>().unwrap().as_str(), *name);
+        }
+        for name in Abandon::ACCEPTED {
+            assert_eq!(name.parse::<Abandon>().unwrap().as_str(), *name);
+        }
+        for name in OnStoreError::ACCEPTED {
+            assert_eq!(name.parse::<OnStoreError>().unwrap().as_str(), *name);
+        }
+    }
+
+    #[test]
+    fn serde_uses_the_same_names() {
+        assert_eq!(serde_json::to_string(&Mode::Strong).unwrap(), "\"strong\"");
+        assert_eq!(
+            serde_json::from_str::<Abandon>("\"block\"").unwrap(),
+            Abandon::Block
+        );
+        assert_eq!(
+            serde_json::to_string(&OnStoreError::Run).unwrap(),
+            "\"run\""
+        );
+    }
+
+    #[test]
+    fn an_unknown_word_is_refused_with_the_alternatives() {
+        let error = "Strong".parse::<Mode>().unwrap_err();
+        assert_eq!(error.field(), "mode");
+        assert_eq!(
+            error.to_string(),
+            r#"`mode` cannot be "Strong"; accepted: "reject", "strong" or "window""#
+        );
+    }
+}

@@ -1,0 +1,394 @@
+//! Settings as they were read, before they are a configuration.
+//!
+//! Files and environment differ in where names and values come from; what they mean is decided
+//! here, once. A configuration that leaves this module is valid.
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use super::{
+    Abandon, Config, ConfigError, Mode, OnStoreError,
+    choices::one_of,
+    defaults, duration,
+    names::{Setting, Spelling},
+    validate,
+};
+
+/// A value as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Scalar {
+    Nothing,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(String),
+    /// A list or a table, which no setting takes.
+    Nested(&'static str),
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const LONGEST_SHOWN: usize = 40;
+        match self {
+            Self::Nothing => f.write_str("null"),
+            Self::Bool(value) => value.fmt(f),
+            Self::Int(value) => value.fmt(f),
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Text(value) if value.chars().count() > LONGEST_SHOWN => {
+                let start: String = value.chars().take(LONGEST_SHOWN).collect();
+                write!(f, "{start:?}..")
+            }
+            Self::Text(value) => write!(f, "{value:?}"),
+            Self::Nested(kind) => f.write_str(kind),
+        }
+    }
+}
+
+/// The settings that one source gave.
+#[derive(Debug)]
+pub(super) struct Draft {
+    spelling: Spelling,
+    given: BTreeMap<Setting, Scalar>,
+}
+
+/// Two names of one thing. `wait` is also what retries times interval amounts to.
+const SAME_THING: [(Setting, Setting); 5] = [
+    (Setting::Expire, Setting::ExpireTime),
+    (Setting::Mode, Setting::ReturnCachedResult),
+    (Setting::Wait, Setting::MaxRetryCount),
+    (Setting::Wait, Setting::RetryIntervalMs),
+    (Setting::RetryInterval, Setting::RetryIntervalMs),
+];
+
+impl Draft {
+    pub(super) fn new(spelling: Spelling) -> Self {
+        Self {
+            spelling,
+            given: BTreeMap::new(),
+        }
+    }
+
+    /// Adds one setting under the name that the user wrote.
+    pub(super) fn set(&mut self, name: &str, value: Scalar) -> Result<(), ConfigError> {
+        let setting = self.spelling.find(name)?;
+        match self.given.insert(setting, value) {
+            None => Ok(()),
+            Some(_) => Err(ConfigError::repeated(name)),
+        }
+    }
+
+    /// The configuration: what was given, over `base`.
+    pub(super) fn over(self, base: Config) -> Result<Config, ConfigError> {
+        for (ours, theirs) in SAME_THING {
+            if self.given.contains_key(&ours) && self.given.contains_key(&theirs) {
+                return Err(ConfigError::both(self.name(ours), &self.name(theirs)));
+            }
+        }
+        let mut config = base;
+        put(&mut config.key_prefix, self.text(Setting::KeyPrefix)?);
+        put(&mut config.message, self.text(Setting::Message)?);
+        put(&mut config.expire, self.duration(Setting::Expire)?);
+        put(&mut config.expire, self.duration(Setting::ExpireTime)?);
+        put(&mut config.wait, self.duration(Setting::Wait)?);
+        put(&mut config.lease, self.duration(Setting::Lease)?);
+        put(&mut config.max_run, self.duration(Setting::MaxRun)?);
+        put(
+            &mut config.retry_interval,
+            self.duration(Setting::RetryInterval)?,
+        );
+        put(
+            &mut config.block_retention,
+            self.duration(Setting::BlockRetention)?,
+        );
+        put(
+            &mut config.cleanup_interval,
+            self.duration(Setting::CleanupInterval)?,
+        );
+        put(
+            &mut config.mode,
+            self.choice(Setting::Mode, Mode::ACCEPTED)?,
+        );
+        let strong = self.truth(Setting::ReturnCachedResult)?;
+        put(
+            &mut config.mode,
+            strong.map(|strong| if strong { Mode::Strong } else { Mode::Reject }),
+        );
+        put(
+            &mut config.abandon,
+            self.choice(Setting::Abandon, Abandon::ACCEPTED)?,
+        );
+        put(
+            &mut config.on_store_error,
+            self.choice(Setting::OnStoreError, OnStoreError::ACCEPTED)?,
+        );
+        put(
+            &mut config.max_value_bytes,
+            self.count(Setting::MaxValueBytes)?,
+        );
+        put(&mut config.max_concurrent, self.max_concurrent()?);
+        put(&mut config.log_keys, self.truth(Setting::LogKeys)?);
+        self.put_retries(&mut config)?;
+        validate::check(&config, &|setting| self.name(self.written_as(setting)))?;
+        Ok(config)
+    }
+
+    /// The Java system bounds a wait by retries times interval.
+    fn put_retries(&self, config: &mut Config) -> Result<(), ConfigError> {
+        let retries = self.count::<u32>(Setting::MaxRetryCount)?;
+        let interval = self.duration(Setting::RetryIntervalMs)?;
+        put(&mut config.retry_interval, interval);
+        if retries.is_some() || interval.is_some() {
+            let retries = retries.unwrap_or(defaults::MAX_RETRY_COUNT);
+            config.wait = config.retry_interval.saturating_mul(retries);
+        }
+        Ok(())
+    }
+
+    /// `null` means no bound, which is also what leaving it out means.
+    fn max_concurrent(&self) -> Result<Option<Option<usize>>, ConfigError> {
+        match self.given.get(&Setting::MaxConcurrent) {
+            Some(Scalar::Nothing) => Ok(Some(None)),
+            _ => Ok(self.count(Setting::MaxConcurrent)?.map(Some)),
+        }
+    }
+
+    fn name(&self, setting: Setting) -> String {
+        self.spelling.name(setting)
+    }
+
+    /// The name under which the user set a field, if it was another than the field's own.
+    fn written_as(&self, setting: Setting) -> Setting {
+        SAME_THING
+            .into_iter()
+            .find(|(ours, theirs)| *ours == setting && self.given.contains_key(theirs))
+            .map_or(setting, |(_, theirs)| theirs)
+    }
+
+    /// A value that is not text. Environment variables are all text, so that a number or a truth
+    /// value in one is taken for what it looks like.
+    fn typed(&self, setting: Setting) -> Option<Scalar> {
+        let value = self.given.get(&setting)?;
+        Some(match value {
+            Scalar::Text(text) if self.spelling == Spelling::Env => match text.as_str() {
+                "true" => Scalar::Bool(true),
+                "false" => Scalar::Bool(false),
+                _ => text.parse().map_or_else(|_| value.clone(), Scalar::Int),
+            },
+            _ => value.clone(),
+        })
+    }
+
+    fn refused(&self, setting: Setting, value: &Scalar, accepted: &str) -> ConfigError {
+        ConfigError::refused(self.name(setting), value, accepted)
+    }
+
+    fn text(&self, setting: Setting) -> Result<Option<String>, ConfigError> {
+        match self.given.get(&setting) {
+            None => Ok(None),
+            Some(Scalar::Text(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(self.refused(setting, other, "text")),
+        }
+    }
+
+    fn duration(&self, setting: Setting) -> Result<Option<Duration>, ConfigError> {
+        let Some(value) = self.typed(setting) else {
+            return Ok(None);
+        };
+        let millis = setting == Setting::RetryIntervalMs;
+        let read = match &value {
+            Scalar::Int(number) => {
+                let from = if millis {
+                    Duration::from_millis
+                } else {
+                    Duration::from_secs
+                };
+                u64::try_from(*number).ok().map(from)
+            }
+            Scalar::Text(text) => duration::parse(text).ok(),
+            _ => None,
+        };
+        read.map(Some).ok_or_else(|| {
+            let unit = if millis { "milliseconds" } else { "seconds" };
+            self.refused(
+                setting,
+                &value,
+                &format!("a whole number of {unit}, or {}", duration::EXAMPLES),
+            )
+        })
+    }
+
+    fn count<T: TryFrom<i128>>(&self, setting: Setting) -> Result<Option<T>, ConfigError> {
+        match self.typed(setting) {
+            None => Ok(None),
+            Some(value) => match &value {
+                Scalar::Int(number) => T::try_from(*number).ok(),
+                _ => None,
+            }
+            .map(Some)
+            .ok_or_else(|| self.refused(setting, &value, "a whole number")),
+        }
+    }
+
+    fn truth(&self, setting: Setting) -> Result<Option<bool>, ConfigError> {
+        match self.typed(setting) {
+            None => Ok(None),
+            Some(Scalar::Bool(value)) => Ok(Some(value)),
+            Some(other) => Err(self.refused(setting, &other, "true or false")),
+        }
+    }
+
+    fn choice<T: std::str::FromStr>(
+        &self,
+        setting: Setting,
+        accepted: &[&str],
+    ) -> Result<Option<T>, ConfigError> {
+        let Some(value) = self.given.get(&setting) else {
+            return Ok(None);
+        };
+        match value {
+            Scalar::Text(text) => text.parse().ok(),
+            _ => None,
+        }
+        .map(Some)
+        .ok_or_else(|| self.refused(setting, value, &one_of(accepted)))
+    }
+}
+
+fn put<T>(place: &mut T, given: Option<T>) {
+    if let Some(value) = given {
+        *place = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(settings: &[(&str, Scalar)]) -> Result<Config, ConfigError> {
+        let mut draft = Draft::new(Spelling::File);
+        for (name, value) in settings {
+            draft.set(name, value.clone())?;
+        }
+        draft.over(Config::new())
+    }
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn retries_times_interval_is_the_wait() {
+        let both = [
+            ("max-retry-count", Scalar::Int(5)),
+            ("retry-interval-ms", Scalar::Int(200)),
+        ];
+        let config = read(&both).unwrap();
+        assert_eq!((config.wait, config.retry_interval), (ms(1000), ms(200)));
+        let config = read(&both[..1]).unwrap();
+        assert_eq!((config.wait, config.retry_interval), (ms(500), ms(100)));
+        let config = read(&both[1..]).unwrap();
+        assert_eq!((config.wait, config.retry_interval), (ms(600), ms(200)));
+    }
+
+    #[test]
+    fn no_retries_is_no_wait() {
+        assert_eq!(
+            read(&[("max-retry-count", Scalar::Int(0))]).unwrap().wait,
+            ms(0)
+        );
+    }
+
+    #[test]
+    fn our_interval_alone_leaves_the_wait() {
+        let config = read(&[("retry-interval", Scalar::Text("50ms".into()))]).unwrap();
+        assert_eq!((config.wait, config.retry_interval), (ms(300), ms(50)));
+    }
+
+    #[test]
+    fn our_interval_counts_for_their_retries() {
+        let config = read(&[
+            ("retry-interval", Scalar::Text("50ms".into())),
+            ("max-retry-count", Scalar::Int(4)),
+        ]);
+        assert_eq!(config.unwrap().wait, ms(200));
+    }
+
+    #[test]
+    fn both_names_of_one_thing_are_refused_and_named() {
+        for (ours, theirs) in SAME_THING {
+            let (ours, theirs) = (ours.file_name(), theirs.file_name());
+            let error = read(&[(theirs, Scalar::Int(1)), (ours, Scalar::Int(1))]).unwrap_err();
+            let text = format!("`{ours}` and `{theirs}` set the same thing; give one of them");
+            assert_eq!(error.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_reported_under_the_name_that_was_written() {
+        let error = read(&[("expire-time", Scalar::Int(0))]).unwrap_err();
+        assert_eq!(error.field(), "expire-time");
+        let error = read(&[("retry-interval-ms", Scalar::Int(0))]).unwrap_err();
+        assert_eq!(error.field(), "retry-interval-ms");
+        let long = [
+            ("retry-interval-ms", Scalar::Int(60_000)),
+            ("max-retry-count", Scalar::Int(i128::from(u32::MAX))),
+        ];
+        assert_eq!(read(&long).unwrap_err().field(), "max-retry-count");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_says_what_is_accepted() {
+        for (name, value, accepted) in [
+            (
+                "expire",
+                Scalar::Float(1.5),
+                "a whole number of seconds, or text with a unit",
+            ),
+            (
+                "expire",
+                Scalar::Int(-5),
+                "a whole number of seconds, or text with a unit",
+            ),
+            (
+                "expire",
+                Scalar::Text("300".into()),
+                "a whole number of seconds, or text with a unit",
+            ),
+            (
+                "retry-interval-ms",
+                Scalar::Bool(true),
+                "a whole number of milliseconds",
+            ),
+            (
+                "mode",
+                Scalar::Bool(true),
+                r#""reject", "strong" or "window""#,
+            ),
+            (
+                "return-cached-result",
+                Scalar::Text("yes".into()),
+                "true or false",
+            ),
+            ("max-value-bytes", Scalar::Int(-1), "a whole number"),
+            ("max-retry-count", Scalar::Int(1 << 40), "a whole number"),
+            ("key-prefix", Scalar::Nothing, "text"),
+            ("message", Scalar::Nested("a list"), "text"),
+        ] {
+            let error = read(&[(name, value.clone())]).unwrap_err();
+            assert_eq!(error.field(), name);
+            let start = format!("`{name}` cannot be {value}; accepted: {accepted}");
+            assert!(error.to_string().starts_with(&start), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_long_value_is_shortened_in_the_error() {
+        let error = read(&[("mode", Scalar::Text("é".repeat(10_000)))]).unwrap_err();
+        assert!(error.to_string().len() < 200, "{error}");
+    }
+
+    #[test]
+    fn a_setting_given_twice_is_refused() {
+        let error = read(&[("wait", Scalar::Int(1)), ("wait", Scalar::Int(1))]).unwrap_err();
+        assert_eq!(error.to_string(), "`wait` is given twice; give it once");
+    }
+}

@@ -1,0 +1,147 @@
+//! Durations as text: a whole number and one unit, `"300ms"`, `"5s"`, `"5m"`, `"24h"`, `"7d"`.
+//!
+//! [`parse`] and [`display`] are inverse on whole milliseconds.
+
+use std::{fmt, time::Duration};
+
+/// Largest first, so that the first that divides is the shortest text.
+const UNITS: [(&str, u64); 5] = [
+    ("d", 24 * 60 * 60 * 1000),
+    ("h", 60 * 60 * 1000),
+    ("m", 60 * 1000),
+    ("s", 1000),
+    ("ms", 1),
+];
+
+/// What a duration looks like, for error messages.
+pub(crate) const EXAMPLES: &str = r#"text with a unit such as "300ms", "5s", "5m", "24h" or "7d""#;
+
+/// Why a text is not a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DurationError {
+    NoNumber,
+    NoUnit,
+    UnknownUnit,
+    TooLong,
+}
+
+impl fmt::Display for DurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoNumber => "does not start with a whole number",
+            Self::NoUnit => "has no unit",
+            Self::UnknownUnit => "has a unit other than ms, s, m, h or d",
+            Self::TooLong => "is too long",
+        })
+    }
+}
+
+/// Reads a whole number and one unit, without spaces.
+pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    if number.is_empty() {
+        return Err(DurationError::NoNumber);
+    }
+    if unit.is_empty() {
+        return Err(DurationError::NoUnit);
+    }
+    let (_, millis) = UNITS
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .ok_or(DurationError::UnknownUnit)?;
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(*millis))
+        .map(Duration::from_millis)
+        .ok_or(DurationError::TooLong)
+}
+
+/// Writes a duration in the largest unit that divides it.
+///
+/// A duration finer than a millisecond has no text that [`parse`] reads; it is shown as Rust's
+/// `Debug` does.
+pub(crate) fn display(duration: Duration) -> String {
+    if !is_whole_millis(duration) {
+        return format!("{duration:?}");
+    }
+    let millis = duration.as_millis();
+    if millis == 0 {
+        return String::from("0s");
+    }
+    UNITS
+        .iter()
+        .find(|(_, unit)| millis.is_multiple_of(u128::from(*unit)))
+        .map_or_else(String::new, |(name, unit)| {
+            format!("{}{name}", millis / u128::from(*unit))
+        })
+}
+
+/// Whether nothing is finer than a millisecond.
+pub(crate) fn is_whole_millis(duration: Duration) -> bool {
+    duration.subsec_nanos().is_multiple_of(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn units_mean_what_they_say() {
+        assert_eq!(parse("300ms"), Ok(Duration::from_millis(300)));
+        assert_eq!(parse("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(parse("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(parse("24h"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(parse("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        assert_eq!(parse("0s"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_is_not_a_duration_says_why() {
+        for text in ["", "s", "-5s", " 5s", "fast", "½s"] {
+            assert_eq!(parse(text), Err(DurationError::NoNumber), "{text:?}");
+        }
+        assert_eq!(parse("300"), Err(DurationError::NoUnit));
+        for text in ["5 s", "1.5s", "1h30m", "5sec", "5S", "5w", "5é"] {
+            assert_eq!(parse(text), Err(DurationError::UnknownUnit), "{text:?}");
+        }
+        for text in ["99999999999999999999ms", "18446744073709551615d"] {
+            assert_eq!(parse(text), Err(DurationError::TooLong), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_text_is_written() {
+        for text in ["0s", "1ms", "1s", "90s", "5m", "36h", "1d", "1500ms"] {
+            assert_eq!(display(parse(text).unwrap()), text);
+        }
+        assert_eq!(display(Duration::from_micros(1500)), "1.5ms");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(millis in any::<u64>()) {
+            let duration = Duration::from_millis(millis);
+            prop_assert_eq!(parse(&display(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn what_is_read_writes_back_to_the_same_length_of_time(
+            number in 0..100_000_u64,
+            unit in prop::sample::select(vec!["ms", "s", "m", "h", "d"]),
+        ) {
+            let duration = parse(&format!("{number}{unit}")).unwrap();
+            prop_assert_eq!(parse(&display(duration)), Ok(duration));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in any::<String>()) {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How long to keep an answer: named presets for `expire`.
+//!
+//! Retention is the time within which a repeated call still gets the first answer. A repeat that
+//! comes later runs the body again. Choose it from the longest delay after which a client, a
+//! broker or a person may still repeat the call, and add a margin; what it costs is the space that
+//! the answers take in the store.
+//!
+//! | preset | length | covers |
+//! | --- | --- | --- |
+//! | [`PAYMENTS`] | `24h` | clients and gateways that retry for hours, and reconciliation at the end of the day |
+//! | [`ORDERS`] | `10m` | double clicks, reloads of a form, retries by a mobile client |
+//! | [`MESSAGES`] | `7d` | redelivery by a broker, as long as the broker keeps a message |
+//!
+//! ```
+//! use idempotent_runtime::{Config, retention};
+//!
+//! let config = Config::new().with_expire(retention::PAYMENTS);
+//! # assert!(config.validate().is_ok());
+//! ```
+
+use std::time::Duration;
+
+/// For payments and anything that moves money: 24 hours.
+///
+/// Where money is at stake, back it with a unique constraint in the database: retention ends, a
+/// unique constraint does not.
+pub const PAYMENTS: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// For orders and other forms that a person sends: 10 minutes.
+///
+/// A person who sends the same form an hour later most likely means it.
+pub const ORDERS: Duration = Duration::from_secs(10 * 60);
+
+/// For messages from a queue: 7 days.
+///
+/// Keep answers at least as long as the broker keeps messages, dead-letter queues included.
+pub const MESSAGES: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::duration;
+
+    #[test]
+    fn lengths_in_the_docs_are_those_in_the_code() {
+        let source = include_str!("retention.rs");
+        for (name, length) in [
+            ("PAYMENTS", PAYMENTS),
+            ("ORDERS", ORDERS),
+            ("MESSAGES", MESSAGES),
+        ] {
+            let row = source
+                .lines()
+                .find(|line| line.starts_with(&format!("//! | [`{name}`] |")))
+                .unwrap();
+            let documented = row.split('|').nth(2).unwrap().trim().trim_matches('`');
+            assert_eq!(duration::parse(documented), Ok(length), "{name}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Sends `begin`, again if need be, always with the same token.
+
+use super::backoff::Backoff;
+use super::call::Prepared;
+use super::place::Place;
+use super::settle;
+use super::slots::{BeginFuture, Sent};
+use crate::clock::Moment;
+use crate::observe::StoreTimer;
+use crate::store::{Begun, StoreError, StoreErrorKind, Token};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a `begin` that was not answered is sent before the call is refused.
+const SENDS: u32 = 3;
+/// The first pause between two of them.
+const RESEND_PAUSE: Duration = Duration::from_millis(10);
+/// How long a `begin` that loses races against other callers goes on trying.
+const CONTENTION_LIMIT: Duration = Duration::from_millis(300);
+
+/// What a store answered, and when the token was first sent to it.
+pub(crate) type BeginAnswer = (Result<Begun, StoreError>, Moment);
+
+/// Asks a local store, which answers at once.
+pub(crate) fn begin_local(call: &Prepared<'_>) -> Result<Begun, StoreError> {
+    let _timer = StoreTimer::start("begin");
+    let request = call.request(Token::random());
+    call.core().store.begin(&call.key, &request).now().unwrap_or_else(|_| {
+        let text = "the store says it is local, but did not answer at once";
+        Err(StoreError::new(StoreErrorKind::Unavailable, text))
+    })
+}
+
+/// Asks the store. If this future is dropped, what it sent is released or carried on by another.
+pub(crate) async fn begin(call: &Prepared<'_>, place: &mut Option<Place>) -> BeginAnswer {
+    if call.core().local {
+        let sent_at = call.core().clock.now();
+        return (begin_local(call), sent_at);
+    }
+    match place {
+        Some(place) => {
+            finish_other_payload(call, place).await;
+            send(call, &mut place.sent).await
+        }
+        // A window has no followers, but what it sent must be released all the same.
+        None => {
+            let mut alone = Alone { call, sent: None };
+            send(call, &mut alone.sent).await
+        }
+    }
+}
+
+/// A `begin` outside any slot.
+struct Alone<'a, 'b> {
+    call: &'a Prepared<'b>,
+    sent: Option<Box<Sent>>,
+}
+
+impl Drop for Alone<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(sent) = self.sent.take() {
+            settle::release_orphan(self.call.core(), self.call.key.clone(), *sent);
+        }
+    }
+}
+
+async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer {
+    let core = call.core();
+    let mut backoff = Backoff::new(RESEND_PAUSE);
+    let started = core.clock.now();
+    let mut sends = 0;
+    loop {
+        let sent = slot.get_or_insert_with(|| {
+            Box::new(Sent {
+                request: call.request(Token::random()),
+                retention: call.policy.retention,
+                at: core.clock.now(),
+                begin: None,
+            })
+        });
+        let sent_at = sent.at;
+        let begin = sent.begin.get_or_insert_with(|| begin_future(call, sent.request));
+        let timer = StoreTimer::start("begin");
+        let answer = begin.await;
+        drop(timer);
+        sent.begin = None;
+        sends += 1;
+        match answer {
+            // A token that ended is of no use; the next round makes another one.
+            Ok(Begun::Superseded) if sends < SENDS => *slot = None,
+            Ok(answer) => {
+                *slot = None;
+                return (Ok(answer), sent_at);
+            }
+            Err(error) => match error.kind() {
+                StoreErrorKind::Unavailable if sends < SENDS => {
+                    tracing::debug!(target: "idempotent", %error, "begin is sent again");
+                }
+                StoreErrorKind::Contended
+                    if core.clock.now().since(started) < CONTENTION_LIMIT => {}
+                StoreErrorKind::Full
+                | StoreErrorKind::Contended
+                | StoreErrorKind::Undecodable => {
+                    *slot = None;
+                    return (Err(error), sent_at);
+                }
+                // It may have taken effect, now or later.
+                _ => {
+                    if let Some(sent) = slot.take() {
+                        settle::release_orphan(core, call.key.clone(), *sent);
+                    }
+                    return (Err(error), sent_at);
+                }
+            },
+        }
+        core.sleep_until(core.clock.now().after(backoff.pause())).await;
+    }
+}
+
+/// The one who sat before may have sent a `begin` with another payload. Its body never started, so
+/// it is released before this caller asks for itself.
+async fn finish_other_payload(call: &Prepared<'_>, place: &mut Place) {
+    let slot = &mut place.sent;
+    let Some(sent) = slot.as_mut().filter(|sent| sent.request.fingerprint != call.fingerprint)
+    else {
+        return;
+    };
+    let answer = match &mut sent.begin {
+        Some(begin) => begin.await,
+        None => Err(StoreError::new(StoreErrorKind::Unavailable, "not answered")),
+    };
+    sent.begin = None;
+    if let Ok(Begun::Fresh(attempt)) = answer {
+        let released = call.core().store.release(&call.key, &attempt, sent.retention).await;
+        if released.is_ok() {
+            *slot = None;
+            return;
+        }
+    } else if answer.is_ok() {
+        *slot = None;
+        return;
+    }
+    if let Some(sent) = slot.take() {
+        settle::release_orphan(call.core(), call.key.clone(), *sent);
+    }
+}
+
+/// A `begin` that owns what it needs, so that it can outlive the caller that sent it.
+fn begin_future(call: &Prepared<'_>, request: crate::store::BeginRequest) -> BeginFuture {
+    let store = Arc::clone(&call.core().store);
+    let key = call.key.clone();
+    Box::pin(async move { store.begin(&key, &request).await })
+}

@@ -1,0 +1,180 @@
+//! A call before it is made: which instance, which record, which rules.
+
+use super::core::Core;
+use super::lease::Terms;
+use crate::ambient;
+use crate::clock::Moment;
+use crate::config::{Config, Mode};
+use crate::current;
+use crate::error::{Error, ErrorKind};
+use crate::fingerprint::Fingerprint;
+use crate::instance::Idempotency;
+use crate::key::{Encoded, InvalidKey, MAX_KEY_BYTES, Origin, RecordKey, Scope};
+use crate::options::{Options, Policy};
+use crate::store::{BeginRequest, Claim, Token};
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// The instance that a call goes to.
+#[derive(Clone, Debug)]
+pub(crate) enum InstanceRef<'a> {
+    Borrowed(&'a Idempotency),
+    Owned(Idempotency),
+}
+
+impl InstanceRef<'_> {
+    pub(crate) fn into_owned(self) -> InstanceRef<'static> {
+        match self {
+            Self::Borrowed(instance) => InstanceRef::Owned(instance.clone()),
+            Self::Owned(instance) => InstanceRef::Owned(instance),
+        }
+    }
+
+    pub(crate) fn by_ref(&self) -> InstanceRef<'_> {
+        InstanceRef::Borrowed(self)
+    }
+}
+
+impl Deref for InstanceRef<'_> {
+    type Target = Idempotency;
+
+    fn deref(&self) -> &Idempotency {
+        match self {
+            Self::Borrowed(instance) => instance,
+            Self::Owned(instance) => instance,
+        }
+    }
+}
+
+/// What the caller asks for.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) operation: Cow<'static, str>,
+    pub(crate) options: &'a Options,
+    pub(crate) key: Encoded,
+    pub(crate) scope: Option<Encoded>,
+    pub(crate) fingerprint: Option<Fingerprint>,
+}
+
+/// A call that can be made: its record has a name and its rules are settled.
+#[derive(Debug)]
+pub(crate) struct Prepared<'a> {
+    pub(crate) instance: InstanceRef<'a>,
+    pub(crate) operation: Cow<'static, str>,
+    pub(crate) options: &'a Options,
+    pub(crate) key: RecordKey,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) policy: Policy,
+    /// When the call was made, if it may wait: its `wait` counts from here.
+    pub(crate) called_at: Moment,
+}
+
+impl<'a> Prepared<'a> {
+    pub(crate) fn new(instance: InstanceRef<'a>, call: Call<'a>) -> Result<Self, Error> {
+        let config = instance.core().config.load();
+        let policy = Policy::of(call.options, &config);
+        let key = record_key(&call, &config)?;
+        drop(config);
+        let called_at = instance.core().clock.now();
+        let Call { operation, options, fingerprint, .. } = call;
+        let prepared = Self { instance, operation, options, key, fingerprint, policy, called_at };
+        prepared.admit()?;
+        Ok(prepared)
+    }
+
+    /// What can be refused before the store is asked.
+    fn admit(&self) -> Result<(), Error> {
+        let core = self.core();
+        if core.keeper.is_stopping() {
+            return Err(self.error(ErrorKind::ShuttingDown));
+        }
+        let identity = self.instance.identity();
+        if current::holds(identity, &self.key) {
+            return Err(self.error(ErrorKind::Reentrant));
+        }
+        if let Some(limit) = core.config.load().max_concurrent
+            && core.keeper.leases().count() >= limit
+        {
+            let text = format!("{limit} attempts are in flight in this process, the most allowed");
+            return Err(self.error(ErrorKind::StoreFull).with_message(text));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        self.instance.core()
+    }
+
+    /// A request to begin, with a token of its own.
+    pub(crate) fn request(&self, token: Token) -> BeginRequest {
+        let Policy { lease, linger, abandon, retention, mode, .. } = self.policy;
+        BeginRequest {
+            token,
+            fingerprint: self.fingerprint,
+            fence_seed: self.core().clock.unix_micros(),
+            claim: match mode {
+                Mode::Window => Claim::Window { window: retention },
+                Mode::Reject | Mode::Strong => Claim::Lease { lease, linger, abandon },
+            },
+        }
+    }
+
+    pub(crate) fn terms(&self, sent_at: Moment) -> Terms {
+        let Policy { retention, lease, max_run, .. } = self.policy;
+        Terms { retention, length: lease, max_run, sent_at }
+    }
+
+    /// An error of this call. Duplicates and calls in progress carry the function's message.
+    pub(crate) fn error(&self, kind: ErrorKind) -> Error {
+        let config = self.core().config.load();
+        let error = Error::new(kind, &self.operation).with_key(self.logged_key(&config));
+        match kind {
+            ErrorKind::Duplicate | ErrorKind::InProgress => {
+                let message = self.options.message.as_deref().unwrap_or(&config.message);
+                error.with_message(message)
+            }
+            _ => error,
+        }
+    }
+
+    pub(crate) fn logged_key(&self, config: &Config) -> String {
+        crate::observe::LoggedKey { key: &self.key, in_full: config.log_keys }.to_string()
+    }
+}
+
+/// The name of the call's record.
+pub(crate) fn record_key(call: &Call<'_>, config: &Config) -> Result<RecordKey, Error> {
+    let fault = |kind, text: &str| Err(Error::new(kind, &call.operation).with_message(text));
+    let own = match &call.scope {
+        None => "",
+        Some(Encoded { origin: Origin::Absent, .. }) => {
+            return fault(ErrorKind::MissingKey, "the scope is missing");
+        }
+        Some(scope) => scope.as_str(),
+    };
+    ambient::with(|ambient| {
+        let token;
+        let key = match call.key.origin {
+            Origin::Given => call.key.as_str(),
+            Origin::Empty => return fault(ErrorKind::InvalidKey, "the key is empty"),
+            Origin::Absent => return fault(ErrorKind::MissingKey, "the key's field is `None`"),
+            Origin::Ambient => match ambient.and_then(|ambient| ambient.token.as_deref()) {
+                None => return fault(ErrorKind::MissingKey, "no token is in place"),
+                Some("") => return fault(ErrorKind::InvalidKey, "the token is empty"),
+                Some(text) => {
+                    token = Encoded::of(text);
+                    token.as_str()
+                }
+            },
+        };
+        let ambient_scope = ambient.and_then(|ambient| ambient.scope.as_ref());
+        let scope = Scope { ambient: ambient_scope.map_or("", Encoded::as_str), own };
+        RecordKey::compose(&config.key_prefix, &call.operation, scope, key).map_err(
+            |InvalidKey::TooLong { bytes }| {
+                Error::new(ErrorKind::InvalidKey, &call.operation)
+                    .with_message(format!("the key has {bytes} bytes, {MAX_KEY_BYTES} are allowed"))
+            },
+        )
+    })
+}

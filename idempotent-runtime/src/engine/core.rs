@@ -1,0 +1,58 @@
+//! What all calls of an instance share.
+
+use super::keeper::Keeper;
+use super::slots::Slots;
+use super::values::Values;
+use crate::clock::{Clock, Moment, Sleep};
+use crate::config::Config;
+use crate::store::Store;
+use arc_swap::ArcSwap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What all calls of an instance share.
+pub(crate) struct Core {
+    pub(crate) store: Arc<dyn Store>,
+    /// Whether the store answers without waiting, so that callers need not be merged before it.
+    pub(crate) local: bool,
+    pub(crate) config: ArcSwap<Config>,
+    pub(crate) clock: Clock,
+    pub(crate) values: Values,
+    pub(crate) slots: Slots,
+    pub(crate) keeper: Keeper,
+}
+
+impl Core {
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        config: Config,
+        clock: Clock,
+        values: Values,
+    ) -> std::io::Result<Self> {
+        let keeper = Keeper::start(Arc::clone(&store), clock.clone(), config.cleanup_interval)?;
+        Ok(Self {
+            local: store.is_local(),
+            store,
+            config: ArcSwap::from_pointee(config),
+            clock,
+            values,
+            slots: Slots::new(),
+            keeper,
+        })
+    }
+
+    pub(crate) fn sleep_until(&self, moment: Moment) -> Sleep {
+        self.clock.sleep_until(moment, self.keeper.timers())
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Core")
+            .field("store", &self.store)
+            .field("config", &self.config.load())
+            .field("in_flight", &self.keeper.leases().count())
+            .finish_non_exhaustive()
+    }
+}

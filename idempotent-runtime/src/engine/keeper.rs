@@ -1,0 +1,176 @@
+//! The thread that keeps leases alive and finishes what callers left behind.
+//!
+//! It has a small runtime of its own. A body that blocks its thread, a test's runtime that has
+//! ended, or one that is shutting down does not stop it.
+
+use super::lease::{Due, Leases};
+use crate::clock::Clock;
+use crate::observe;
+use crate::race::race;
+use crate::store::{Renewed, Store};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use crate::sync::{Mutex, lock};
+use std::future::Future;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::Notify;
+
+/// Owns the thread. Dropping it lets the thread finish its jobs and end.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    timers: Handle,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    leases: Leases,
+    jobs: AtomicUsize,
+    /// Wakes whoever waits for leases or jobs to end.
+    ended: Notify,
+    /// No attempt is to begin any more.
+    stopping: AtomicBool,
+    /// The thread is to end.
+    closed: AtomicBool,
+}
+
+impl Keeper {
+    pub(crate) fn start(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        cleanup_interval: Duration,
+    ) -> std::io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let timers = runtime.handle().clone();
+        let shared = Arc::new(Shared {
+            leases: Leases::new(),
+            jobs: AtomicUsize::new(0),
+            ended: Notify::new(),
+            stopping: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        });
+        let keep = keep(Arc::clone(&shared), store, clock, cleanup_interval, timers.clone());
+        let thread = thread::Builder::new()
+            .name("idempotent-keeper".to_owned())
+            .spawn(move || runtime.block_on(keep))?;
+        Ok(Self { shared, timers, thread: Mutex::new(Some(thread)) })
+    }
+
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.shared.leases
+    }
+
+    /// The runtime whose timers outlive any caller's runtime.
+    pub(crate) fn timers(&self) -> &Handle {
+        &self.timers
+    }
+
+    /// Runs `job` to its end on the keeper's runtime.
+    pub(crate) fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
+        let running = Job::start(&self.shared);
+        self.timers.spawn(async move {
+            job.await;
+            drop(running);
+        });
+    }
+
+    /// Tells whoever drains that an attempt ended.
+    pub(crate) fn attempt_ended(&self) {
+        if self.shared.stopping.load(SeqCst) {
+            self.shared.ended.notify_waiters();
+        }
+    }
+
+    /// Whether no attempt is to begin any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(SeqCst)
+    }
+
+    pub(crate) fn stop_accepting(&self) {
+        self.shared.stopping.store(true, SeqCst);
+    }
+
+    /// Resolves when no attempt runs and no job is left.
+    pub(crate) async fn drained(&self) {
+        loop {
+            let ended = self.shared.ended.notified();
+            if self.shared.leases.count() == 0 && self.shared.jobs.load(SeqCst) == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Lets the thread end. Jobs that are left end with it.
+    pub(crate) fn close(&self) -> Option<JoinHandle<()>> {
+        self.shared.closed.store(true, SeqCst);
+        self.shared.leases.wake_keeper();
+        lock(&self.thread).take()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // The thread ends by itself; waiting for it here could block a runtime.
+        drop(self.close());
+    }
+}
+
+/// A job that has not ended.
+struct Job(Arc<Shared>);
+
+impl Job {
+    fn start(shared: &Arc<Shared>) -> Self {
+        shared.jobs.fetch_add(1, SeqCst);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.0.jobs.fetch_sub(1, SeqCst);
+        self.0.ended.notify_waiters();
+    }
+}
+
+/// The keeper's loop: look, renew what is due, clean up now and then, sleep.
+async fn keep(
+    shared: Arc<Shared>,
+    store: Arc<dyn Store>,
+    clock: Clock,
+    cleanup_interval: Duration,
+    timers: Handle,
+) {
+    let mut cleanup_at = clock.now().after(cleanup_interval);
+    while !shared.closed.load(SeqCst) {
+        if clock.now() >= cleanup_at {
+            observe::maintained(store.maintain(), store.usage());
+            cleanup_at = clock.now().after(cleanup_interval);
+        }
+        let due = shared.leases.look(&clock, cleanup_at);
+        let next = due.next;
+        if !due.renew.is_empty() {
+            // On its own, so that a store that hangs does not keep leases from being seen to end.
+            tokio::spawn(renew(Arc::clone(&store), due));
+        }
+        let asleep = clock.sleep_until(next, &timers);
+        race(asleep, shared.leases.keeper_is_needed()).await;
+    }
+}
+
+async fn renew(store: Arc<dyn Store>, due: Due) {
+    let answers = store.renew_many(&due.requests()).await;
+    for (lease, answer) in due.renew.iter().zip(answers) {
+        match answer {
+            Ok(Renewed::Extended) => lease.extended(due.sent_at),
+            Ok(Renewed::Lost) => lease.lose(),
+            Err(error) => {
+                let key = lease.key.hashed();
+                tracing::warn!(key, %error, "a lease could not be renewed");
+            }
+        }
+    }
+}

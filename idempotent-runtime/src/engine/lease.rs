@@ -1,0 +1,327 @@
+//! The attempts that run in this process, and how long each may count on its key.
+//!
+//! A lease is counted on the monotonic clock from before its token was first sent, so the holder
+//! always believes it ends earlier than the store does.
+
+use crate::clock::{Clock, Moment};
+use crate::current::Current;
+use crate::key::RecordKey;
+use crate::store::{AttemptId, RenewRequest};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::sync::{Mutex, lock};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// One attempt of this process.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) operation: Cow<'static, str>,
+    pub(crate) key: RecordKey,
+    pub(crate) attempt: AttemptId,
+    /// How long the answer of this attempt is kept.
+    pub(crate) retention: Duration,
+    /// Which instance granted it.
+    pub(crate) instance: usize,
+    /// The attempt inside whose body this one was begun.
+    pub(crate) parent: Option<Current>,
+    length: Duration,
+    /// Renewing stops here, so that a hung body does not hold its key for ever.
+    renew_until: Moment,
+    deadline: AtomicU64,
+    renew_at: AtomicU64,
+    lost: AtomicBool,
+    lost_signal: Notify,
+    /// Where the registry holds it.
+    index: AtomicUsize,
+}
+
+/// What a new lease is made of.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) retention: Duration,
+    pub(crate) length: Duration,
+    pub(crate) max_run: Duration,
+    /// When the token was first sent.
+    pub(crate) sent_at: Moment,
+}
+
+impl Lease {
+    pub(crate) fn new(
+        operation: Cow<'static, str>,
+        key: RecordKey,
+        attempt: AttemptId,
+        terms: &Terms,
+        instance: usize,
+        parent: Option<Current>,
+    ) -> Self {
+        Self {
+            operation,
+            key,
+            attempt,
+            retention: terms.retention,
+            instance,
+            parent,
+            length: terms.length,
+            renew_until: terms.sent_at.after(terms.max_run),
+            deadline: AtomicU64::new(terms.sent_at.after(terms.length).as_nanos()),
+            renew_at: AtomicU64::new(terms.sent_at.after(terms.length / 3).as_nanos()),
+            lost: AtomicBool::new(false),
+            lost_signal: Notify::new(),
+            index: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// When this process can no longer count on the key.
+    pub(crate) fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.deadline.load(Relaxed))
+    }
+
+    pub(crate) fn length(&self) -> Duration {
+        self.length
+    }
+
+    /// The store confirmed the lease; the request had been sent at `sent_at`.
+    pub(crate) fn extended(&self, sent_at: Moment) {
+        self.deadline.fetch_max(sent_at.after(self.length).as_nanos(), Relaxed);
+        self.renew_at.store(sent_at.after(self.length / 3).as_nanos(), Relaxed);
+    }
+
+    pub(crate) fn lose(&self) {
+        if !self.lost.swap(true, Relaxed) {
+            self.lost_signal.notify_waiters();
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Relaxed)
+    }
+
+    /// Resolves when the lease is lost.
+    pub(crate) async fn lost(&self) {
+        loop {
+            let signal = self.lost_signal.notified();
+            if self.is_lost() {
+                return;
+            }
+            signal.await;
+        }
+    }
+
+    /// When the keeper has to look at this lease again.
+    fn look_at(&self) -> Moment {
+        let renew_at = Moment::from_nanos(self.renew_at.load(Relaxed));
+        match (self.is_lost(), renew_at < self.renew_until) {
+            (false, _) => renew_at.min(self.deadline()),
+            (true, true) => renew_at,
+            (true, false) => Moment::FAR,
+        }
+    }
+}
+
+const SHARDS: usize = 16;
+
+/// The attempts that run in this process.
+#[derive(Debug)]
+pub(crate) struct Leases {
+    shards: [Mutex<Vec<Arc<Lease>>>; SHARDS],
+    count: AtomicUsize,
+    /// When the keeper wakes next. A lease that needs it earlier has to wake it.
+    next_look: AtomicU64,
+    keeper: Notify,
+}
+
+impl Leases {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::new(Vec::new())),
+            count: AtomicUsize::new(0),
+            next_look: AtomicU64::new(Moment::FAR.as_nanos()),
+            keeper: Notify::new(),
+        }
+    }
+
+    pub(crate) fn insert(&self, lease: &Arc<Lease>) {
+        let mut shard = lock(self.shard(lease));
+        lease.index.store(shard.len(), Relaxed);
+        shard.push(Arc::clone(lease));
+        self.count.fetch_add(1, Relaxed);
+        drop(shard);
+        if lease.look_at().as_nanos() < self.next_look.load(Relaxed) {
+            self.keeper.notify_one();
+        }
+    }
+
+    pub(crate) fn remove(&self, lease: &Lease) {
+        let mut shard = lock(self.shard(lease));
+        let index = lease.index.swap(usize::MAX, Relaxed);
+        if index < shard.len() {
+            shard.swap_remove(index);
+            if let Some(moved) = shard.get(index) {
+                moved.index.store(index, Relaxed);
+            }
+            self.count.fetch_sub(1, Relaxed);
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
+    pub(crate) fn wake_keeper(&self) {
+        self.keeper.notify_one();
+    }
+
+    /// Resolves when a lease needs the keeper earlier than it had planned, or it has to stop.
+    pub(crate) async fn keeper_is_needed(&self) {
+        self.keeper.notified().await;
+    }
+
+    /// What is due now: leases that ran out are marked lost, those to renew are returned.
+    ///
+    /// From here on until the next look, a lease that needs the keeper earlier than it found out
+    /// here, or no later than `at_latest`, wakes it.
+    pub(crate) fn look(&self, clock: &Clock, at_latest: Moment) -> Due {
+        // While it looks, every new lease wakes it: it may have passed that lease's shard already.
+        self.next_look.store(Moment::FAR.as_nanos(), Relaxed);
+        let now = clock.now();
+        let mut due = Due { sent_at: now, renew: Vec::new(), next: Moment::FAR };
+        for shard in &self.shards {
+            for lease in lock(shard).iter() {
+                if now >= lease.deadline() {
+                    lease.lose();
+                }
+                let renew_at = Moment::from_nanos(lease.renew_at.load(Relaxed));
+                if renew_at <= now && now < lease.renew_until {
+                    // Until the answer comes, try again after another part of the lease.
+                    let again = now.after(lease.length / 6);
+                    lease.renew_at.store(again.as_nanos(), Relaxed);
+                    due.renew.push(Arc::clone(lease));
+                } else if renew_at <= now {
+                    // It has run for too long: only its end is left to be seen.
+                    lease.renew_at.store(Moment::FAR.as_nanos(), Relaxed);
+                }
+                due.next = due.next.min(lease.look_at());
+            }
+        }
+        due.next = due.next.min(at_latest);
+        self.next_look.store(due.next.as_nanos(), Relaxed);
+        due
+    }
+
+    fn shard(&self, lease: &Lease) -> &Mutex<Vec<Arc<Lease>>> {
+        &self.shards[usize::from(lease.attempt.token.to_bytes()[0]) % SHARDS]
+    }
+}
+
+/// What [`Leases::look`] found.
+#[derive(Debug)]
+pub(crate) struct Due {
+    pub(crate) sent_at: Moment,
+    pub(crate) renew: Vec<Arc<Lease>>,
+    pub(crate) next: Moment,
+}
+
+impl Due {
+    pub(crate) fn requests(&self) -> Vec<RenewRequest> {
+        let request = |lease: &Arc<Lease>| RenewRequest {
+            key: lease.key.clone(),
+            attempt: lease.attempt,
+            lease: lease.length,
+        };
+        self.renew.iter().map(request).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Manual;
+    use crate::store::Token;
+
+    const LEASE: Duration = Duration::from_secs(30);
+
+    struct Bench {
+        manual: Arc<Manual>,
+        clock: Clock,
+        leases: Leases,
+    }
+
+    fn bench() -> Bench {
+        let manual = Arc::new(Manual::new());
+        Bench { clock: Clock::manual(Arc::clone(&manual)), manual, leases: Leases::new() }
+    }
+
+    impl Bench {
+        fn lease(&self, max_run: Duration) -> Arc<Lease> {
+            let attempt =
+                AttemptId { token: Token::random(), number: 1, fence: 1, fingerprint: None };
+            let terms = Terms {
+                retention: LEASE,
+                length: LEASE,
+                max_run,
+                sent_at: self.clock.now(),
+            };
+            let lease = Lease::new("o".into(), RecordKey::from("k"), attempt, &terms, 0, None);
+            let lease = Arc::new(lease);
+            self.leases.insert(&lease);
+            lease
+        }
+    }
+
+    #[test]
+    fn a_lease_is_renewed_after_a_third_of_it() {
+        let bench = bench();
+        let lease = bench.lease(LEASE * 100);
+        let due = bench.leases.look(&bench.clock, Moment::FAR);
+        assert!(due.renew.is_empty());
+        assert_eq!(due.next.since(bench.clock.now()), LEASE / 3);
+        bench.manual.advance(LEASE / 3);
+        let due = bench.leases.look(&bench.clock, Moment::FAR);
+        assert_eq!(due.renew.len(), 1);
+        lease.extended(due.sent_at);
+        assert_eq!(lease.deadline().since(bench.clock.now()), LEASE);
+    }
+
+    #[test]
+    fn an_unanswered_renewal_is_repeated_and_the_lease_then_lost() {
+        let bench = bench();
+        let lease = bench.lease(LEASE * 100);
+        bench.manual.advance(LEASE / 3);
+        assert_eq!(bench.leases.look(&bench.clock, Moment::FAR).renew.len(), 1);
+        bench.manual.advance(LEASE / 6);
+        assert_eq!(bench.leases.look(&bench.clock, Moment::FAR).renew.len(), 1);
+        assert!(!lease.is_lost());
+        bench.manual.advance(LEASE);
+        bench.leases.look(&bench.clock, Moment::FAR);
+        assert!(lease.is_lost());
+    }
+
+    #[test]
+    fn renewing_stops_after_max_run() {
+        let bench = bench();
+        let lease = bench.lease(LEASE / 2);
+        bench.manual.advance(LEASE / 2);
+        let due = bench.leases.look(&bench.clock, Moment::FAR);
+        assert!(due.renew.is_empty());
+        assert_eq!(due.next, lease.deadline());
+        bench.manual.advance(LEASE / 2);
+        let due = bench.leases.look(&bench.clock, Moment::FAR);
+        assert!(lease.is_lost());
+        assert_eq!(due.next, Moment::FAR);
+    }
+
+    #[test]
+    fn removing_one_lease_keeps_the_others_findable() {
+        let bench = bench();
+        let leases: Vec<_> = (0..100).map(|_| bench.lease(LEASE)).collect();
+        for lease in leases.iter().step_by(2) {
+            bench.leases.remove(lease);
+            bench.leases.remove(lease);
+        }
+        assert_eq!(bench.leases.count(), 50);
+        bench.manual.advance(LEASE / 3);
+        assert_eq!(bench.leases.look(&bench.clock, Moment::FAR).renew.len(), 50);
+    }
+}

@@ -1,0 +1,31 @@
+//! What happens between a call and its answer.
+//!
+//! The files follow a call: it is prepared ([`call`]), meets others of its key ([`slots`]), asks the
+//! store ([`acquire`]), runs its body under a lease ([`running`], [`lease`], [`keeper`]), and its
+//! answer is recorded ([`settle`]). [`run`] ties them together.
+
+mod acquire;
+mod backoff;
+mod begin;
+mod call;
+mod core;
+mod keeper;
+mod lease;
+mod place;
+mod run;
+mod running;
+mod settle;
+mod slots;
+mod values;
+
+pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
+pub(crate) use self::call::{Call, InstanceRef, Prepared, record_key};
+pub(crate) use self::core::Core;
+pub(crate) use self::lease::Lease;
+pub(crate) use self::run::{keep, run, run_detached};
+pub(crate) use self::running::Running;
+pub(crate) use self::settle::{Ended, Verb};
+pub(crate) use self::values::{Kind, Values};
+
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;

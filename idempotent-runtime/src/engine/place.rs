@@ -1,0 +1,82 @@
+//! A caller's place in a slot, given up in good order when the caller goes.
+
+use super::core::Core;
+use super::settle;
+use super::slots::{Member, Sent, Shared, Turn, Waits};
+use crate::fingerprint::Fingerprint;
+use crate::key::RecordKey;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::futures::OwnedNotified;
+
+/// A caller's place in a slot.
+#[derive(Debug)]
+pub(crate) struct Place {
+    core: Arc<Core>,
+    key: RecordKey,
+    member: Member,
+    role: Role,
+    /// What this place has sent, or was left by the one before.
+    pub(crate) sent: Option<Box<Sent>>,
+}
+
+#[derive(Debug)]
+enum Role {
+    Waiting,
+    /// Talks to the store. What it sent goes to the next one, if it gets up early.
+    Sitting,
+    Running,
+    Settled,
+}
+
+impl Place {
+    pub(crate) fn join(core: &Arc<Core>, key: &RecordKey) -> Self {
+        let member = core.slots.join(key);
+        Self { core: Arc::clone(core), key: key.clone(), member, role: Role::Waiting, sent: None }
+    }
+
+    /// Resolves after the next change. To be called before [`turn`](Self::turn).
+    pub(crate) fn changed(&self) -> OwnedNotified {
+        self.member.changed()
+    }
+
+    pub(crate) fn turn(&mut self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
+        match self.member.turn(fingerprint, waits) {
+            Turn::Sit(sent) => {
+                self.role = Role::Sitting;
+                self.sent = sent.map(Box::new);
+                Turn::Sit(None)
+            }
+            turn => turn,
+        }
+    }
+
+    pub(crate) fn in_flight_elsewhere(&self, left: Duration) {
+        self.member.in_flight_elsewhere(left);
+    }
+
+    pub(crate) fn running(&mut self, fingerprint: Option<Fingerprint>, lease: Duration) {
+        self.role = Role::Running;
+        self.member.running(fingerprint, lease);
+    }
+
+    pub(crate) fn settle(&mut self, fingerprint: Option<Fingerprint>, shared: Shared) {
+        self.role = Role::Settled;
+        self.core.slots.settle(&self.key, &self.member, fingerprint, shared);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.role, Role::Settled) {
+            Role::Waiting | Role::Settled => {}
+            Role::Sitting => self.member.vacate(self.sent.take().map(|sent| *sent)),
+            Role::Running => {
+                self.core.slots.settle(&self.key, &self.member, None, Shared::Again);
+            }
+        }
+        if let Some(orphan) = self.core.slots.leave(&self.key, &self.member) {
+            settle::release_orphan(&self.core, self.key.clone(), orphan);
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! A whole call: acquire, run, record, answer.
+
+use super::acquire::{Acquired, acquire, acquire_now};
+use super::call::Prepared;
+use super::lease::Lease;
+use super::running::Running;
+use super::settle::{Ended, Verb};
+use super::values::Kind;
+use crate::ambient;
+use crate::answers::{Answers, Encoding};
+use crate::codec::{CodecError, Codecs};
+use crate::config::{Mode, OnStoreError};
+use crate::error::{Error, ErrorKind};
+use crate::install::{override_with, overriding};
+use crate::observe::{self, BodyTimer, CallEnd, Ending, LoggedKey, names};
+use crate::operation::Outcome;
+use crate::options::whole_millis;
+use crate::store::{Failure, StoreError, StoreErrorKind, Value};
+use std::future::Future;
+use std::pin::Pin;
+use tracing::Instrument as _;
+
+/// Runs `body` once per key, or answers as the record says.
+pub(crate) async fn run<T, E, F>(
+    call: Prepared<'_>,
+    answers: Answers<T, E>,
+    body: Pin<&mut F>,
+) -> Result<Outcome<T>, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let mut end = CallEnd::new(call.operation.clone());
+    let acquired = match acquire_now(&call) {
+        Some(acquired) => acquired,
+        // Boxed: the rare path must not make the future of every call larger.
+        None => Box::pin(acquire(&call)).await,
+    };
+    match decide(&call, &answers, acquired) {
+        Decision::Run(running) => execute(running, answers, body, end).await,
+        Decision::RunUnprotected => {
+            end.ends(Ending::Unprotected);
+            unprotected(body.await)
+        }
+        Decision::Answer(answer, ending) => {
+            end.ends(ending);
+            answer
+        }
+    }
+}
+
+/// As [`run`], with a body that finishes even if the caller goes away.
+pub(crate) async fn run_detached<T, E, F>(
+    call: Prepared<'_>,
+    answers: Answers<T, E>,
+    body: F,
+) -> Result<Outcome<T>, E>
+where
+    F: Future<Output = Result<T, E>> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let mut end = CallEnd::new(call.operation.clone());
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        end.ends(Ending::Invalid);
+        let text = "`detach` needs a tokio runtime around the call";
+        return Err((answers.refuse)(call.error(ErrorKind::Misconfigured).with_message(text)));
+    };
+    let acquired = match acquire_now(&call) {
+        Some(acquired) => acquired,
+        None => Box::pin(acquire(&call)).await,
+    };
+    let mut body = Box::pin(body);
+    let task = match decide(&call, &answers, acquired) {
+        Decision::Answer(answer, ending) => {
+            end.ends(ending);
+            return answer;
+        }
+        Decision::Run(running) => {
+            let running = running.into_owned();
+            let job = async move { execute(running, answers, body.as_mut(), end).await };
+            runtime.spawn(carry(job))
+        }
+        Decision::RunUnprotected => {
+            end.ends(Ending::Unprotected);
+            runtime.spawn(carry(async move {
+                let _end = end;
+                unprotected(body.await)
+            }))
+        }
+    };
+    match task.await {
+        Ok(answer) => answer,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => {
+                let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
+                let text = "the runtime ended while the body ran";
+                Err((answers.refuse)(error.with_message(text)))
+            }
+        },
+    }
+}
+
+/// Takes what the caller has in place along into a task of its own.
+fn carry<F>(job: F) -> impl Future<Output = F::Output> + Send + 'static
+where
+    F: Future + Send + 'static,
+{
+    type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+    let mut job: Boxed<F::Output> = Box::pin(job.instrument(tracing::Span::current()));
+    if let Some(ambient) = ambient::current() {
+        job = Box::pin(ambient::scope(ambient, job));
+    }
+    if let Some(instance) = overriding() {
+        job = Box::pin(override_with(instance, job));
+    }
+    job
+}
+
+fn unprotected<T, E>(answer: Result<T, E>) -> Result<Outcome<T>, E> {
+    answer.map(|value| Outcome { value, replayed: false, attempt: 1 })
+}
+
+enum Decision<'a, T, E> {
+    Run(Running<'a>),
+    RunUnprotected,
+    Answer(Result<Outcome<T>, E>, Ending),
+}
+
+/// What the call's mode makes of what it has got.
+fn decide<'a, T, E>(
+    call: &'a Prepared<'_>,
+    answers: &Answers<T, E>,
+    acquired: Acquired<'a>,
+) -> Decision<'a, T, E> {
+    let error = match acquired {
+        Acquired::Granted(running) => return Decision::Run(running),
+        Acquired::Refused(error) => match refused(call, error) {
+            Some(error) => error,
+            None => return Decision::RunUnprotected,
+        },
+        Acquired::Succeeded { number, value } => {
+            if call.policy.mode != Mode::Strong {
+                call.error(ErrorKind::Duplicate)
+            } else {
+                match replay(call, answers, value) {
+                    Ok(value) => {
+                        answers.replayed(&value);
+                        let outcome = Outcome { value, replayed: true, attempt: number };
+                        return Decision::Answer(Ok(outcome), Ending::Replayed);
+                    }
+                    Err(error) => error,
+                }
+            }
+        }
+        Acquired::FailedFinal { value, .. } => match replay_error(call, answers, value) {
+            Ok(error) => return Decision::Answer(Err(error), Ending::Replayed),
+            Err(error) => error,
+        },
+        Acquired::InFlight { retry_after } => {
+            call.error(ErrorKind::InProgress).with_retry_after(retry_after)
+        }
+        Acquired::Taken { retry_after } => {
+            call.error(ErrorKind::Duplicate).with_retry_after(retry_after)
+        }
+        Acquired::Mismatch => call.error(ErrorKind::Mismatch),
+        Acquired::Indeterminate { number } => {
+            let text = format!("attempt {number} began and never ended; resolve it to go on");
+            call.error(ErrorKind::Indeterminate).with_message(text)
+        }
+    };
+    let ending = Ending::from(error.kind());
+    Decision::Answer(Err((answers.refuse)(error)), ending)
+}
+
+/// The error of a call that got no answer from the store, unless it is to run all the same.
+fn refused(call: &Prepared<'_>, error: StoreError) -> Option<Error> {
+    let operation: &str = &call.operation;
+    let runs = call.policy.on_store_error == OnStoreError::Run
+        && !matches!(error.kind(), StoreErrorKind::Undecodable | StoreErrorKind::Contended);
+    if runs {
+        tracing::warn!(target: "idempotent", operation, %error, "running without protection");
+        return None;
+    }
+    tracing::warn!(target: "idempotent", operation, %error, "refused");
+    let key = call.logged_key(&call.core().config.load());
+    Some(match error.kind() {
+        StoreErrorKind::Contended => call.error(ErrorKind::InProgress).with_source(error),
+        _ => Error::from_store(error, &call.operation).with_key(key),
+    })
+}
+
+fn replay<T, E>(
+    call: &Prepared<'_>,
+    answers: &Answers<T, E>,
+    value: Option<Value>,
+) -> Result<T, Error> {
+    let Some(value) = value.filter(|_| answers.keeps_values()) else {
+        return Err(call.error(ErrorKind::ResultUnavailable));
+    };
+    let read = |codecs: &Codecs, bytes: &[u8]| answers.decode_value(codecs, bytes);
+    call.core().values.read(Kind::Value, &call.key, &value, read).map_err(|e| unreadable(call, e))
+}
+
+fn replay_error<T, E>(
+    call: &Prepared<'_>,
+    answers: &Answers<T, E>,
+    value: Option<Value>,
+) -> Result<E, Error> {
+    let Some(value) = value else { return Err(call.error(ErrorKind::ResultUnavailable)) };
+    let read = |codecs: &Codecs, bytes: &[u8]| answers.decode_error(codecs, bytes);
+    call.core().values.read(Kind::Error, &call.key, &value, read).map_err(|e| unreadable(call, e))
+}
+
+fn unreadable(call: &Prepared<'_>, error: CodecError) -> Error {
+    call.error(ErrorKind::Undecodable).with_message(error.to_string()).with_source(error)
+}
+
+/// Runs the body of a granted attempt and records how it ended.
+async fn execute<T, E, F>(
+    mut running: Running<'_>,
+    answers: Answers<T, E>,
+    body: Pin<&mut F>,
+    mut end: CallEnd,
+) -> Result<Outcome<T>, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    let span = span(&running);
+    running.start();
+    let timer = BodyTimer::start(&running.lease().operation);
+    let answer = running.current().enter(body).instrument(span).await;
+    drop(timer);
+    let verb = verb(&running, &answers, &answer);
+    let ended = running.end(verb).await;
+    let operation = &running.lease().operation;
+    match (answer, ended) {
+        (Ok(_), Ok(Ended::Superseded)) => {
+            end.ends(Ending::Superseded);
+            Err((answers.refuse)(running.error(ErrorKind::Superseded)))
+        }
+        (Ok(value), ended) => {
+            if let Err(error) = ended {
+                observe::rare(names::UNRECORDED, operation);
+                let operation: &str = operation;
+                tracing::warn!(target: "idempotent", operation, %error, "answer not recorded yet");
+            }
+            end.ends(Ending::Executed);
+            Ok(Outcome { value, replayed: false, attempt: running.lease().attempt.number })
+        }
+        (Err(error), ended) => {
+            if let Ok(Ended::Superseded) = ended {
+                observe::rare(names::FAILED_LATE, operation);
+            }
+            end.ends(Ending::Failed);
+            Err(error)
+        }
+    }
+}
+
+/// How the body's answer is to be recorded.
+fn verb<T, E>(running: &Running<'_>, answers: &Answers<T, E>, answer: &Result<T, E>) -> Verb {
+    let values = &running.core().values;
+    match answer {
+        Ok(value) => {
+            let retention = match answers.retention(value) {
+                Some(chosen) if chosen.is_zero() => return Verb::Fail(Failure::Free),
+                Some(chosen) => whole_millis(chosen),
+                None => running.lease().retention,
+            };
+            let encoded = match running.keeps_values() {
+                true => answers.encode_value(&values.codecs, value),
+                false => None,
+            };
+            let value = encoded.and_then(|encoded| keep(running, Kind::Value, encoded));
+            Verb::Complete { value, retention }
+        }
+        Err(error) => match answers.encode_error(&values.codecs, error) {
+            Some(encoded) => Verb::Fail(Failure::Final(keep(running, Kind::Error, encoded))),
+            None => Verb::Fail(Failure::Free),
+        },
+    }
+}
+
+/// The bytes to store; `None` if they cannot be stored, which is told.
+pub(crate) fn keep(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Option<Value> {
+    let core = running.core();
+    let limit = core.config.load().max_value_bytes;
+    match core.values.keep(kind, &running.lease().key, encoded, limit) {
+        Ok(value) => Some(value),
+        Err(reason) => {
+            observe::rare(names::NOT_KEPT, &running.lease().operation);
+            let operation: &str = &running.lease().operation;
+            tracing::warn!(target: "idempotent", operation, %reason, "the value is not kept");
+            None
+        }
+    }
+}
+
+fn span(running: &Running<'_>) -> tracing::Span {
+    let Lease { operation, key, attempt, .. } = running.lease();
+    let operation: &str = operation;
+    tracing::debug_span!(
+        target: "idempotent",
+        "idempotent",
+        operation,
+        key = %LoggedKey { key, in_full: running.core().config.load().log_keys },
+        attempt = attempt.number,
+        fence = attempt.fence,
+    )
+}

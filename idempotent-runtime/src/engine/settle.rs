@@ -1,0 +1,322 @@
+//! Records how attempts end, in the foreground, in the background, and after their caller has gone.
+
+use super::backoff::Backoff;
+use super::core::Core;
+use super::lease::Lease;
+use super::place::Place;
+use super::slots::{Sent, Shared};
+use crate::error::{Error, ErrorKind};
+use crate::key::RecordKey;
+use crate::observe::{self, LoggedKey, StoreTimer, names};
+use crate::store::{
+    Answer, AttemptId, Begun, Claim, Completed, Failure, Settled, StoreError, StoreErrorKind, Value,
+};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The first pause between two tries in the background.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// How an attempt ends.
+#[derive(Clone, Debug)]
+pub(crate) enum Verb {
+    Complete { value: Option<Value>, retention: Duration },
+    Fail(Failure),
+    Abandon,
+    Release,
+}
+
+impl Verb {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Complete { .. } => "complete",
+            Self::Fail(_) => "fail",
+            Self::Abandon => "abandon",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// What the record says afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Recorded,
+    /// Recorded, but there was no room for the value.
+    RecordedWithoutValue,
+    /// The record had vanished.
+    Vanished,
+    /// Another attempt had taken over.
+    Superseded,
+}
+
+/// An end to be recorded.
+#[derive(Debug)]
+pub(crate) struct Settlement {
+    core: Arc<Core>,
+    lease: Arc<Lease>,
+    place: Option<Box<Place>>,
+    verb: Verb,
+}
+
+impl Settlement {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        lease: Arc<Lease>,
+        place: Option<Box<Place>>,
+        verb: Verb,
+    ) -> Self {
+        Self { core, lease, place, verb }
+    }
+
+    /// Records it in a local store.
+    pub(crate) fn record_now(self) -> Result<Ended, StoreError> {
+        let answer = match self.send() {
+            Sending::Complete(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
+            Sending::Settle(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
+        };
+        let text = "the store says it is local, but did not answer at once";
+        let answer = answer
+            .unwrap_or_else(|| Err(StoreError::new(StoreErrorKind::Unavailable, text)));
+        self.conclude(answer.as_ref().ok().copied());
+        answer
+    }
+
+    /// Records it. If the first try fails the keeper goes on trying, and the error is returned.
+    pub(crate) async fn record(self) -> Result<Ended, StoreError> {
+        let timer = StoreTimer::start(self.verb.name());
+        let answer = self.send().await;
+        drop(timer);
+        match answer {
+            Ok(ended) => self.conclude(Some(ended)),
+            Err(_) => {
+                let core = Arc::clone(&self.core);
+                core.keeper.spawn(self.persist());
+            }
+        }
+        answer
+    }
+
+    /// Records it while nobody waits for it.
+    pub(crate) fn record_behind(self) {
+        if self.core.local {
+            if let Err(error) = self.record_now() {
+                tracing::warn!(target: "idempotent", %error, "the end of an attempt is not recorded");
+            }
+            return;
+        }
+        let core = Arc::clone(&self.core);
+        core.keeper.spawn(async move { drop(self.record().await) });
+    }
+
+    /// Tries for as long as the lease can be held.
+    async fn persist(self) {
+        let mut backoff = Backoff::new(RETRY_PAUSE);
+        loop {
+            self.core.sleep_until(self.core.clock.now().after(backoff.pause())).await;
+            // Looked at before the try, so that one more is made after the lease is lost.
+            let last = self.lease.is_lost();
+            match self.send().await {
+                Ok(ended) => return self.conclude(Some(ended)),
+                Err(error) if last => {
+                    let operation: &str = &self.lease.operation;
+                    let key = self.lease.logged_key(&self.core);
+                    tracing::error!(
+                        target: "idempotent", operation, key, %error,
+                        "the end of an attempt was not recorded within its lease"
+                    );
+                    return self.conclude(None);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn send(&self) -> Sending<'_> {
+        let _timer = self.core.local.then(|| StoreTimer::start(self.verb.name()));
+        let Lease { key, attempt, retention, .. } = &*self.lease;
+        let store = &self.core.store;
+        match &self.verb {
+            Verb::Complete { value, retention } => {
+                Sending::Complete(store.complete(key, attempt, value.clone(), *retention))
+            }
+            Verb::Fail(failure) => {
+                Sending::Settle(store.fail(key, attempt, failure.clone(), *retention))
+            }
+            Verb::Abandon => Sending::Settle(store.abandon(key, attempt, *retention)),
+            Verb::Release => Sending::Settle(store.release(key, attempt, *retention)),
+        }
+    }
+
+    /// The lease is no longer renewed, and those who wait in this process are told.
+    fn conclude(mut self, ended: Option<Ended>) {
+        self.core.keeper.leases().remove(&self.lease);
+        self.core.keeper.attempt_ended();
+        observe::in_flight(self.core.keeper.leases().count());
+        if let Some(place) = &mut self.place {
+            let shared = shared(&self.verb, ended, self.lease.attempt.number);
+            place.settle(self.lease.attempt.fingerprint, shared);
+        }
+        if ended == Some(Ended::Vanished) && matches!(self.verb, Verb::Complete { .. }) {
+            observe::rare(names::VANISHED, &self.lease.operation);
+            let operation: &str = &self.lease.operation;
+            tracing::warn!(
+                target: "idempotent", operation, key = self.lease.logged_key(&self.core),
+                "the record had vanished and was written again"
+            );
+        }
+    }
+}
+
+/// What those who wait in this process may share. Only what the store acknowledged.
+fn shared(verb: &Verb, ended: Option<Ended>, number: u32) -> Shared {
+    match (verb, ended) {
+        (Verb::Complete { value, .. }, Some(Ended::Recorded | Ended::Vanished)) => {
+            Shared::Succeeded { number, value: value.clone() }
+        }
+        (Verb::Complete { .. }, Some(Ended::RecordedWithoutValue)) => {
+            Shared::Succeeded { number, value: None }
+        }
+        (Verb::Fail(Failure::Final(value)), Some(Ended::Recorded)) => {
+            Shared::FailedFinal { number, value: value.clone() }
+        }
+        _ => Shared::Again,
+    }
+}
+
+impl Lease {
+    pub(crate) fn logged_key(&self, core: &Core) -> String {
+        LoggedKey { key: &self.key, in_full: core.config.load().log_keys }.to_string()
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind, core: &Core) -> Error {
+        Error::new(kind, &self.operation).with_key(self.logged_key(core))
+    }
+}
+
+/// A terminal verb under way.
+enum Sending<'a> {
+    Complete(Answer<'a, Completed>),
+    Settle(Answer<'a, Settled>),
+}
+
+impl Future for Sending<'_> {
+    type Output = Result<Ended, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            Self::Complete(answer) => {
+                Pin::new(answer).poll(context).map(|answer| answer.map(Ended::from))
+            }
+            Self::Settle(answer) => {
+                Pin::new(answer).poll(context).map(|answer| answer.map(Ended::from))
+            }
+        }
+    }
+}
+
+impl From<Completed> for Ended {
+    fn from(completed: Completed) -> Self {
+        match completed {
+            Completed::Stored => Self::Recorded,
+            Completed::StoredWithoutValue => Self::RecordedWithoutValue,
+            Completed::Vanished => Self::Vanished,
+            Completed::Superseded => Self::Superseded,
+        }
+    }
+}
+
+impl From<Settled> for Ended {
+    fn from(settled: Settled) -> Self {
+        match settled {
+            Settled::Done => Self::Recorded,
+            Settled::Vanished => Self::Vanished,
+            Settled::Superseded => Self::Superseded,
+        }
+    }
+}
+
+/// A job in the foreground that the keeper finishes if its caller goes away.
+pub(crate) struct Handoff {
+    core: Arc<Core>,
+    job: Option<Pin<Box<dyn Future<Output = Result<Ended, StoreError>> + Send>>>,
+}
+
+impl Handoff {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        job: impl Future<Output = Result<Ended, StoreError>> + Send + 'static,
+    ) -> Self {
+        Self { core, job: Some(Box::pin(job)) }
+    }
+}
+
+impl Future for Handoff {
+    type Output = Result<Ended, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(job) = &mut self.job else { return Poll::Pending };
+        let answer = job.as_mut().poll(context);
+        if answer.is_ready() {
+            self.job = None;
+        }
+        answer
+    }
+}
+
+impl Drop for Handoff {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.core.keeper.spawn(async move { drop(job.await) });
+        }
+    }
+}
+
+/// Releases a `begin` whose caller has gone, or was refused, and whose body therefore never runs.
+///
+/// The `begin` may still be under way, so the release is repeated until the `begin` is known to
+/// have been answered or a lease has passed.
+pub(crate) fn release_orphan(core: &Arc<Core>, key: RecordKey, sent: Sent) {
+    let job = release_until_gone(Arc::clone(core), key, sent);
+    core.keeper.spawn(job);
+}
+
+async fn release_until_gone(core: Arc<Core>, key: RecordKey, sent: Sent) {
+    let Sent { request, retention, begin, .. } = sent;
+    let mut granted = None;
+    if let Some(begin) = begin {
+        granted = match begin.await {
+            Ok(Begun::Fresh(attempt)) => Some(attempt),
+            Ok(_) => return,
+            Err(error) if error.kind() == StoreErrorKind::Unavailable => None,
+            Err(error) if error.kind() == StoreErrorKind::NotReplicated => None,
+            Err(_) => return,
+        };
+    }
+    let length = match request.claim {
+        Claim::Lease { lease, .. } => lease,
+        Claim::Window { window } => window,
+    };
+    let until = core.clock.now().after(length);
+    // Verbs compare by token; number and fence are those of the record.
+    let attempt = granted.unwrap_or(AttemptId {
+        token: request.token,
+        number: 1,
+        fence: request.fence_seed,
+        fingerprint: request.fingerprint,
+    });
+    let mut backoff = Backoff::new(RETRY_PAUSE);
+    loop {
+        match core.store.release(&key, &attempt, retention).await {
+            Ok(Settled::Done | Settled::Superseded) => return,
+            Ok(Settled::Vanished) if granted.is_some() => return,
+            Ok(Settled::Vanished) | Err(_) => {}
+        }
+        if core.clock.now() >= until {
+            return;
+        }
+        core.sleep_until(core.clock.now().after(backoff.pause())).await;
+    }
+}

@@ -1,0 +1,242 @@
+//! Where the callers of one key in one process meet before they reach a store that is not local.
+//!
+//! A slot has one seat. Whoever sits in it talks to the store about this key; the others wait for
+//! what it finds out. The seat, and with it a token that may already be on its way to the store,
+//! passes on when its holder goes. So at most one `begin` of a key is under way per process, and
+//! none is forgotten.
+
+use crate::clock::Moment;
+use crate::fingerprint::Fingerprint;
+use crate::key::RecordKey;
+use crate::store::{BeginRequest, Begun, StoreError, StoreErrorKind, Value};
+use crate::sync::{Mutex, lock};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+
+const SHARDS: usize = 32;
+
+/// All slots of an instance.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    shards: [Mutex<HashMap<RecordKey, Arc<Slot>>>; SHARDS],
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Slot {
+    state: Mutex<State>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct State {
+    seat: Seat,
+    members: usize,
+    /// The last answer to the one who sits: held by another process, for so long.
+    in_flight: Option<Duration>,
+}
+
+#[derive(Debug)]
+enum Seat {
+    /// Nobody talks to the store. A token that was sent before waits for the next one.
+    Free(Option<Sent>),
+    Taken,
+    /// The body runs in this process.
+    Running(Option<Fingerprint>),
+    /// It is over; the slot is no longer in the map.
+    Settled(Option<Fingerprint>, Shared),
+}
+
+/// A request that may have reached the store.
+pub(crate) struct Sent {
+    pub(crate) request: BeginRequest,
+    /// How long the record is kept if its attempt is not the first and has to be released.
+    pub(crate) retention: Duration,
+    /// When it was first sent: the lease counts from here.
+    pub(crate) at: Moment,
+    /// The `begin` that carries it, if it has not been answered.
+    pub(crate) begin: Option<BeginFuture>,
+}
+
+/// A `begin` under way, owned, so that it can be handed on.
+pub(crate) type BeginFuture = Pin<Box<dyn Future<Output = Result<Begun, StoreError>> + Send>>;
+
+impl fmt::Debug for Sent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Sent")
+            .field("token", &self.request.token)
+            .field("under_way", &self.begin.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the one who sat found out, for everybody.
+#[derive(Clone, Debug)]
+pub(crate) enum Shared {
+    Succeeded { number: u32, value: Option<Value> },
+    FailedFinal { number: u32, value: Option<Value> },
+    Indeterminate { number: u32 },
+    Refused(StoreErrorKind, String),
+    /// Ask again: the attempt ended without an answer, or the answer was not for everybody.
+    Again,
+}
+
+/// What a caller is to do.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// Sit down and talk to the store; here is what was sent before.
+    Sit(Option<Sent>),
+    /// It runs, and this caller does not wait for it.
+    InFlight(Duration),
+    Mismatch,
+    Share(Shared),
+    /// Nothing to be told yet.
+    Wait,
+}
+
+impl Slots {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
+            hasher: RandomState::new(),
+        }
+    }
+
+    pub(crate) fn join(&self, key: &RecordKey) -> Member {
+        let slot = match lock(self.shard(key)).entry(key.clone()) {
+            Entry::Occupied(entry) => {
+                lock(&entry.get().state).members += 1;
+                Arc::clone(entry.get())
+            }
+            Entry::Vacant(entry) => {
+                let state = State { seat: Seat::Free(None), members: 1, in_flight: None };
+                let slot = Slot { state: Mutex::new(state), changed: Arc::default() };
+                Arc::clone(entry.insert(Arc::new(slot)))
+            }
+        };
+        Member(slot)
+    }
+
+    /// A caller goes. If it was the last one, what it leaves behind in the slot has no owner now.
+    pub(crate) fn leave(&self, key: &RecordKey, member: &Member) -> Option<Sent> {
+        // Under the lock of the shard, so that nobody joins a slot that is being removed.
+        let mut shard = lock(self.shard(key));
+        let mut state = lock(&member.0.state);
+        state.members -= 1;
+        if state.members > 0 {
+            return None;
+        }
+        if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.0)) {
+            shard.remove(key);
+        }
+        match &mut state.seat {
+            Seat::Free(sent) => sent.take(),
+            _ => None,
+        }
+    }
+
+    /// It is over: those who wait share `shared`, those who come later meet in another slot.
+    pub(crate) fn settle(
+        &self,
+        key: &RecordKey,
+        member: &Member,
+        fingerprint: Option<Fingerprint>,
+        shared: Shared,
+    ) {
+        let mut shard = lock(self.shard(key));
+        if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.0)) {
+            shard.remove(key);
+        }
+        drop(shard);
+        lock(&member.0.state).seat = Seat::Settled(fingerprint, shared);
+        member.0.changed.notify_waiters();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    fn shard(&self, key: &RecordKey) -> &Mutex<HashMap<RecordKey, Arc<Slot>>> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+}
+
+/// A caller in a slot. It has to [`leave`](Slots::leave).
+#[derive(Debug)]
+pub(crate) struct Member(Arc<Slot>);
+
+impl Member {
+    /// What a caller with this fingerprint is to do. If it is to sit, it sits from here on.
+    pub(crate) fn turn(&self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
+        let mut state = lock(&self.0.state);
+        let in_flight = state.in_flight;
+        match (&mut state.seat, in_flight) {
+            (Seat::Free(sent), _) => {
+                let sent = sent.take();
+                state.seat = Seat::Taken;
+                Turn::Sit(sent)
+            }
+            (Seat::Running(running), _) if differ(*running, fingerprint) => Turn::Mismatch,
+            (Seat::Taken | Seat::Running(_), Some(left)) if waits == Waits::No => {
+                Turn::InFlight(left)
+            }
+            (Seat::Taken | Seat::Running(_), _) => Turn::Wait,
+            // Whoever found out had its own payload compared; another one has to ask itself.
+            (Seat::Settled(settled, _), _) if fingerprint.is_some() && fingerprint != *settled => {
+                Turn::Share(Shared::Again)
+            }
+            (Seat::Settled(_, shared), _) => Turn::Share(shared.clone()),
+        }
+    }
+
+    /// Resolves after the next change. To be called before [`turn`](Self::turn).
+    pub(crate) fn changed(&self) -> OwnedNotified {
+        Arc::clone(&self.0.changed).notified_owned()
+    }
+
+    /// The one who sits was told that another process holds the key.
+    pub(crate) fn in_flight_elsewhere(&self, left: Duration) {
+        lock(&self.0.state).in_flight = Some(left);
+        self.0.changed.notify_waiters();
+    }
+
+    /// The one who sat runs the body.
+    pub(crate) fn running(&self, fingerprint: Option<Fingerprint>, lease: Duration) {
+        let mut state = lock(&self.0.state);
+        state.seat = Seat::Running(fingerprint);
+        state.in_flight = Some(lease);
+        drop(state);
+        self.0.changed.notify_waiters();
+    }
+
+    /// The one who sat gets up without an answer.
+    pub(crate) fn vacate(&self, sent: Option<Sent>) {
+        lock(&self.0.state).seat = Seat::Free(sent);
+        self.0.changed.notify_waiters();
+    }
+}
+
+/// Whether a caller waits for a body that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Yes,
+    No,
+}
+
+fn differ(running: Option<Fingerprint>, asking: Option<Fingerprint>) -> bool {
+    matches!((running, asking), (Some(running), Some(asking)) if running != asking)
+}
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;

@@ -1,0 +1,247 @@
+//! Why a call was refused, and what that means for its caller.
+
+use crate::store::{StoreError, StoreErrorKind};
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a call was refused. Opaque; [`kind`](Error::kind) tells what happened.
+///
+/// Its text says what was refused, whether the body ran and whether a retry makes sense. Keys
+/// appear hashed, values never.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    operation: Cow<'static, str>,
+    key: Option<String>,
+    /// What the rejected caller reads.
+    message: String,
+    retry_after: Option<Duration>,
+    body_ran: bool,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// What happened, as a closed word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no key: no ambient token, or an optional field that is `None`.
+    MissingKey,
+    /// The key is empty or too long.
+    InvalidKey,
+    /// It was done already (reject mode), or the window is taken.
+    Duplicate,
+    /// Another call with this key is running, and waiting is off or over.
+    InProgress,
+    /// The key was used before with another payload.
+    Mismatch,
+    /// An earlier attempt began and its outcome is unknown.
+    Indeterminate,
+    /// The call chain in this task already holds this key.
+    Reentrant,
+    /// The store did not answer.
+    StoreUnavailable,
+    /// The store, or this process, has no room for another attempt.
+    StoreFull,
+    /// The store has fewer replicas than demanded.
+    NotReplicated,
+    /// The instance is shutting down.
+    ShuttingDown,
+    /// This attempt lost its lease and another took over. Its value was dropped.
+    Superseded,
+    /// It succeeded, but its value was not kept.
+    ResultUnavailable,
+    /// The stored value does not fit the type, the codec or the format version.
+    Undecodable,
+    /// The instance or the function is set up wrongly.
+    Misconfigured,
+}
+
+impl ErrorKind {
+    /// What this kind means, in a few words.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::MissingKey => "no idempotency key",
+            Self::InvalidKey => "invalid idempotency key",
+            Self::Duplicate => "duplicate",
+            Self::InProgress => "in progress",
+            Self::Mismatch => "the key was used with another payload",
+            Self::Indeterminate => "the outcome of an earlier attempt is unknown",
+            Self::Reentrant => "this call chain already holds the key",
+            Self::StoreUnavailable => "the store is unavailable",
+            Self::StoreFull => "the store is full",
+            Self::NotReplicated => "too few replicas",
+            Self::ShuttingDown => "shutting down",
+            Self::Superseded => "another attempt took over",
+            Self::ResultUnavailable => "done before, but the result was not kept",
+            Self::Undecodable => "the stored result cannot be read",
+            Self::Misconfigured => "set up wrongly",
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, operation: &Cow<'static, str>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            operation: operation.clone(),
+            key: None,
+            message: String::new(),
+            retry_after: None,
+            body_ran: kind == ErrorKind::Superseded,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn from_store(error: StoreError, operation: &Cow<'static, str>) -> Self {
+        let kind = match error.kind() {
+            StoreErrorKind::Unavailable => ErrorKind::StoreUnavailable,
+            StoreErrorKind::Full => ErrorKind::StoreFull,
+            StoreErrorKind::Contended => ErrorKind::InProgress,
+            StoreErrorKind::NotReplicated => ErrorKind::NotReplicated,
+            StoreErrorKind::Undecodable => ErrorKind::Undecodable,
+        };
+        Self::new(kind, operation).with_message(error.to_string()).with_source(error)
+    }
+
+    pub(crate) fn with_key(mut self, key: String) -> Self {
+        self.0.key = Some(key);
+        self
+    }
+
+    pub(crate) fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
+    pub(crate) fn with_retry_after(mut self, retry_after: Duration) -> Self {
+        self.0.retry_after = Some(retry_after);
+        self
+    }
+
+    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn after_the_body_ran(mut self) -> Self {
+        self.0.body_ran = true;
+        self
+    }
+
+    /// What happened.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What the rejected caller may read: the function's `message` for duplicates and calls in
+    /// progress, otherwise a few words on what is wrong.
+    pub fn message(&self) -> &str {
+        if self.0.message.is_empty() { self.0.kind.description() } else { &self.0.message }
+    }
+
+    /// The operation that was refused.
+    pub fn operation(&self) -> &str {
+        &self.0.operation
+    }
+
+    /// When trying again makes sense, if that is known.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
+    /// Whether trying again with the same key can end differently.
+    pub fn is_retryable(&self) -> bool {
+        match self.0.kind {
+            ErrorKind::InProgress
+            | ErrorKind::StoreUnavailable
+            | ErrorKind::StoreFull
+            | ErrorKind::NotReplicated
+            | ErrorKind::ShuttingDown
+            | ErrorKind::Superseded => true,
+            ErrorKind::Duplicate => self.0.retry_after.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether the body ran for this call.
+    pub fn body_ran(&self) -> bool {
+        self.0.body_ran
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, operation, key, message, retry_after, body_ran, .. } = &*self.0;
+        write!(formatter, "{operation}")?;
+        if let Some(key) = key {
+            write!(formatter, " [{key}]")?;
+        }
+        write!(formatter, ": {}", kind.description())?;
+        if !message.is_empty() {
+            write!(formatter, ": {message}")?;
+        }
+        let ran = if *body_ran { "the body ran" } else { "the body did not run" };
+        write!(formatter, " ({ran}")?;
+        match retry_after {
+            Some(after) => write!(formatter, "; retry after {} ms)", after.as_millis().max(1)),
+            None if self.is_retryable() => write!(formatter, "; may be retried)"),
+            None => write!(formatter, "; a retry with this key does not help)"),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("operation", &self.0.operation)
+            .field("key", &self.0.key)
+            .field("message", &self.message())
+            .field("retry_after", &self.0.retry_after)
+            .field("body_ran", &self.0.body_ran)
+            .field("source", &self.0.source)
+            .finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_says_what_whether_and_when() {
+        let error = Error::new(ErrorKind::InProgress, &Cow::Borrowed("orders.create"))
+            .with_key("#0123".to_owned())
+            .with_message("please wait")
+            .with_retry_after(Duration::from_millis(1500));
+        assert_eq!(
+            error.to_string(),
+            "orders.create [#0123]: in progress: please wait \
+             (the body did not run; retry after 1500 ms)"
+        );
+    }
+
+    #[test]
+    fn superseded_is_the_kind_whose_body_ran() {
+        let error = Error::new(ErrorKind::Superseded, &Cow::Borrowed("o"));
+        assert!(error.body_ran());
+        assert!(error.to_string().contains("the body ran"));
+    }
+
+    #[test]
+    fn a_taken_window_can_be_retried_later_and_a_success_cannot() {
+        let duplicate = || Error::new(ErrorKind::Duplicate, &Cow::Borrowed("o"));
+        assert!(!duplicate().is_retryable());
+        assert!(duplicate().with_retry_after(Duration::from_secs(1)).is_retryable());
+    }
+}

@@ -1,0 +1,121 @@
+//! The instance that attributed functions use: an override of this task, the installed one, or a
+//! memory store of its own.
+
+use crate::engine::InstanceRef;
+use crate::instance::Idempotency;
+use once_cell::sync::OnceCell;
+use std::error::Error as StdError;
+use std::fmt;
+use std::future::Future;
+
+/// Set to anything but `0` or nothing, it makes attributed functions refuse to run until an
+/// instance is installed.
+pub const REQUIRE_INSTALLED: &str = "IDEMPOTENT_REQUIRE_INSTALLED";
+
+static PROCESS_WIDE: OnceCell<ProcessWide> = OnceCell::new();
+
+struct ProcessWide {
+    instance: Idempotency,
+    installed: bool,
+}
+
+tokio::task_local! {
+    static OVERRIDE: Idempotency;
+}
+
+pub(crate) fn install(instance: Idempotency) -> Result<(), InstallError> {
+    let entry = ProcessWide { instance, installed: true };
+    match PROCESS_WIDE.try_insert(entry) {
+        Ok(_) => Ok(()),
+        Err((known, _)) if known.installed => Err(InstallError(Reason::InstalledTwice)),
+        Err(_) => Err(InstallError(Reason::DefaultInUse)),
+    }
+}
+
+/// Fails unless an instance was installed. For the start of a service that must not run on the
+/// embedded memory store by mistake.
+///
+/// ```
+/// use idempotent_runtime::{Idempotency, require_installed};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// Idempotency::in_memory()?.install()?;
+/// require_installed()?;
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// None was installed.
+pub fn require_installed() -> Result<(), InstallError> {
+    match PROCESS_WIDE.get() {
+        Some(known) if known.installed => Ok(()),
+        _ => Err(InstallError(Reason::NotInstalled)),
+    }
+}
+
+/// The instance for a call in this task.
+pub(crate) fn instance<'a>() -> Result<InstanceRef<'a>, InstallError> {
+    if let Some(instance) = overriding() {
+        return Ok(InstanceRef::Owned(instance));
+    }
+    let known = match PROCESS_WIDE.get() {
+        Some(known) => known,
+        None => PROCESS_WIDE.get_or_try_init(start_default)?,
+    };
+    Ok(InstanceRef::Borrowed(&known.instance))
+}
+
+fn start_default() -> Result<ProcessWide, InstallError> {
+    let required = std::env::var(REQUIRE_INSTALLED).is_ok_and(|set| !matches!(&*set, "" | "0"));
+    if required {
+        return Err(InstallError(Reason::NotInstalled));
+    }
+    let instance = Idempotency::in_memory()
+        .map_err(|error| InstallError(Reason::DefaultFailed(error.to_string())))?;
+    tracing::warn!(
+        target: "idempotent",
+        "no instance is installed: using a memory store that other processes do not see"
+    );
+    Ok(ProcessWide { instance, installed: false })
+}
+
+/// Runs `future` with `instance` in the place of the installed one.
+pub(crate) async fn override_with<F: Future>(instance: Idempotency, future: F) -> F::Output {
+    OVERRIDE.scope(instance, future).await
+}
+
+pub(crate) fn overriding() -> Option<Idempotency> {
+    OVERRIDE.try_with(Idempotency::clone).ok()
+}
+
+/// Why an instance is not installed.
+#[derive(Debug)]
+pub struct InstallError(Reason);
+
+#[derive(Debug)]
+enum Reason {
+    InstalledTwice,
+    DefaultInUse,
+    NotInstalled,
+    DefaultFailed(String),
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Reason::InstalledTwice => formatter.write_str("an instance is installed already"),
+            Reason::DefaultInUse => formatter.write_str(
+                "an idempotent function was called before `install`, on a memory store of its own; \
+                 install first",
+            ),
+            Reason::NotInstalled => write!(
+                formatter,
+                "no instance is installed; call `Idempotency::builder()..build()?.install()?` at \
+                 the start"
+            ),
+            Reason::DefaultFailed(error) => formatter.write_str(error),
+        }
+    }
+}
+
+impl StdError for InstallError {}

@@ -1,0 +1,265 @@
+//! An instance: a store, a configuration, and the thread that keeps its leases.
+
+use crate::clock::Clock;
+use crate::codec::{Codec, Codecs};
+use crate::config::{Config, ConfigError};
+use crate::engine::{Core, Values};
+use crate::install::{self, InstallError};
+use crate::operation::Operation;
+use crate::race::{First, race};
+use crate::store::{MemoryStore, Store};
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runs operations once per key on one store. Cheap to clone; all clones are one instance.
+///
+/// ```
+/// use idempotent_runtime::{Config, Idempotency, Mode};
+/// use idempotent_runtime::store::MemoryStore;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::builder()
+///     .store(MemoryStore::new())
+///     .config(Config::new().with_mode(Mode::Strong))
+///     .build()?;
+/// idem.install()?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Idempotency(Arc<Core>);
+
+impl Idempotency {
+    /// Starts to build an instance.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// An instance on an embedded memory store with the default configuration.
+    ///
+    /// # Errors
+    /// The keeper's thread cannot be started.
+    pub fn in_memory() -> Result<Self, BuildError> {
+        Self::builder().build()
+    }
+
+    /// Makes this the instance that attributed functions use.
+    ///
+    /// # Errors
+    /// One was installed before, or the default one has already been used.
+    pub fn install(&self) -> Result<(), InstallError> {
+        install::install(self.clone())
+    }
+
+    /// Names an operation, to be run by hand or looked at.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, Idempotency, Mode};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// let order: Result<u64, Error> = idem
+    ///     .operation("orders.create")
+    ///     .key(("acme", 42))
+    ///     .mode(Mode::Strong)
+    ///     .run(async { Ok(7) })
+    ///     .await;
+    /// assert_eq!(order?, 7);
+    /// # Ok(()) }
+    /// ```
+    pub fn operation(&self, name: impl Into<Cow<'static, str>>) -> Operation<'_> {
+        Operation::new(self, name.into())
+    }
+
+    /// The configuration in force.
+    pub fn config(&self) -> Arc<Config> {
+        self.0.config.load_full()
+    }
+
+    /// Replaces the configuration. Calls that have begun keep the one they began with.
+    ///
+    /// `cleanup_interval` is read once, when the instance is built.
+    ///
+    /// # Errors
+    /// A value is impossible; the old configuration stays in force.
+    pub fn reconfigure(&self, config: Config) -> Result<(), ConfigError> {
+        config.validate()?;
+        self.0.config.store(Arc::new(config));
+        Ok(())
+    }
+
+    /// How many attempts run in this process.
+    pub fn in_flight(&self) -> usize {
+        self.0.keeper.leases().count()
+    }
+
+    /// The store.
+    pub fn store(&self) -> &dyn Store {
+        &*self.0.store
+    }
+
+    /// Refuses new calls, waits up to `grace` for attempts and background work to end, and stops
+    /// the keeper's thread. What is left then is left to its lease.
+    pub async fn shutdown(&self, grace: Duration) -> Drained {
+        let core = &self.0;
+        core.keeper.stop_accepting();
+        let end = core.clock.now().after(grace);
+        let drained = match race(core.keeper.drained(), core.sleep_until(end)).await {
+            First::Left(()) => Drained::All,
+            First::Right(()) => Drained::Left { attempts: self.in_flight() },
+        };
+        if let Some(thread) = core.keeper.close() {
+            // The thread ends as soon as it is woken; its runtime drops what is left.
+            let joined = std::thread::Builder::new().spawn(move || drop(thread.join()));
+            drop(joined);
+        }
+        drained
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0
+    }
+
+    /// A number that only clones of this instance share.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
+impl fmt::Debug for Idempotency {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Idempotency").field(&self.0).finish()
+    }
+}
+
+/// How a shutdown ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Everything ended in time.
+    All,
+    /// Some attempts, or background work, did not.
+    Left {
+        /// How many attempts were still running.
+        attempts: usize,
+    },
+}
+
+/// Builds an [`Idempotency`].
+#[derive(Debug, Default)]
+pub struct Builder {
+    store: Option<Arc<dyn Store>>,
+    config: Config,
+    clock: Clock,
+    codecs: Codecs,
+    codec_error: Option<crate::codec::CodecError>,
+    #[cfg(feature = "encryption")]
+    encryption: Option<crate::codec::Encryption>,
+}
+
+impl Builder {
+    /// Where records live. Default: a [`MemoryStore`] on the builder's clock.
+    #[must_use]
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// Where records live, shared with somebody else.
+    #[must_use]
+    pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// How functions behave unless they say otherwise.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// The clock that leases and waits are counted on.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The format in which values are written. Default: [`Json`](crate::codec::Json).
+    #[must_use]
+    pub fn codec(self, codec: impl Codec) -> Self {
+        self.with_codecs(|codecs| codecs.writing_with(codec))
+    }
+
+    /// A further format that can be read, for values written before a change of codec.
+    #[must_use]
+    pub fn also_reads(self, codec: impl Codec) -> Self {
+        self.with_codecs(|codecs| codecs.and_reading(codec))
+    }
+
+    /// Encrypts values.
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub fn encryption(mut self, encryption: crate::codec::Encryption) -> Self {
+        self.encryption = Some(encryption);
+        self
+    }
+
+    /// Builds the instance and starts its thread.
+    ///
+    /// # Errors
+    /// The configuration is impossible, two codecs have one id, or the thread cannot be started.
+    pub fn build(self) -> Result<Idempotency, BuildError> {
+        self.config.validate().map_err(BuildError::new)?;
+        if let Some(error) = self.codec_error {
+            return Err(BuildError::new(error));
+        }
+        let store = self.store.unwrap_or_else(|| {
+            let options = crate::store::MemoryOptions::new().clock(self.clock.clone());
+            Arc::new(MemoryStore::with(options))
+        });
+        let values = Values {
+            codecs: self.codecs,
+            #[cfg(feature = "encryption")]
+            encryption: self.encryption,
+        };
+        let core = Core::start(store, self.config, self.clock, values).map_err(BuildError::new)?;
+        Ok(Idempotency(Arc::new(core)))
+    }
+
+    fn with_codecs(
+        mut self,
+        change: impl FnOnce(Codecs) -> Result<Codecs, crate::codec::CodecError>,
+    ) -> Self {
+        match change(std::mem::take(&mut self.codecs)) {
+            Ok(codecs) => self.codecs = codecs,
+            Err(error) => self.codec_error = Some(error),
+        }
+        self
+    }
+}
+
+/// Why an instance could not be built.
+#[derive(Debug)]
+pub struct BuildError(Box<dyn StdError + Send + Sync>);
+
+impl BuildError {
+    fn new(error: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the instance cannot be built: {}", self.0)
+    }
+}
+
+impl StdError for BuildError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.0)
+    }
+}

@@ -1,0 +1,53 @@
+//! What makes two calls the same: key parts, their encoding, and the record key built from them.
+//!
+//! The encoding is injective. Two different operations, scopes, tuples or templates never give the
+//! same record key, whatever characters their parts hold; the text stays readable, so that an
+//! operator can recognise a key in the store.
+
+mod encoded;
+mod impls;
+mod record_key;
+mod writer;
+
+pub(crate) use encoded::Origin;
+pub use encoded::{Encoded, Parts};
+pub use record_key::RecordKey;
+pub(crate) use record_key::{InvalidKey, MAX_KEY_BYTES, Scope, hex};
+pub use writer::{Group, KeyWriter};
+
+/// A value that can be (part of) a key, a scope or a fingerprint.
+///
+/// Implemented for strings, characters, integers, booleans, tuples, arrays, slices, vectors,
+/// ordered maps and sets, IP addresses, and references or smart pointers to those. Structs and
+/// enums get it with `#[derive(KeyPart)]`.
+///
+/// Not implemented for floats (equal amounts may differ in their last bit), unordered collections
+/// (their order changes from run to run) and `Option` (all calls without a value would share one
+/// key; end the path with `?` to refuse them instead).
+///
+/// # Implementing
+///
+/// An implementation MUST write equal values equally and different values differently, MUST NOT
+/// depend on the platform, the process or time, and SHOULD write exactly one atom or group.
+///
+/// ```
+/// use idempotent_runtime::key::{KeyPart, KeyWriter};
+///
+/// struct Money { cents: u64, currency: [u8; 3] }
+///
+/// impl KeyPart for Money {
+///     fn encode(&self, key: &mut KeyWriter) {
+///         key.tuple().part(&self.cents).part(&self.currency);
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be part of an idempotency key",
+    label = "not a key part",
+    note = "keys are made of strings, integers, booleans, tuples, and types with `#[derive(KeyPart)]`",
+    note = "an `Option` is a key with `?` at the end of its path; floats and unordered collections are not keys"
+)]
+pub trait KeyPart {
+    /// Writes this value into `key`.
+    fn encode(&self, key: &mut KeyWriter);
+}

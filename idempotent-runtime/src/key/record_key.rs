@@ -1,0 +1,176 @@
+//! The name of a record in the store: prefix, operation, scope and key, joined so that none can be
+//! taken for another.
+
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::sync::Arc;
+
+/// Encoded keys longer than this are stored as their SHA-256.
+const HASH_OVER_BYTES: usize = 512;
+/// Encoded keys longer than this are refused.
+pub(crate) const MAX_KEY_BYTES: usize = 64 * 1024;
+
+/// The name of one record: unique for (prefix, operation, scope, key).
+///
+/// `Debug` shows a hash: keys may hold what does not belong in a log.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecordKey(Arc<str>);
+
+/// Why a key cannot name a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InvalidKey {
+    TooLong { bytes: usize },
+}
+
+impl RecordKey {
+    /// Joins the parts: `prefix|operation|key`, or `prefix|operation|ambient|own|key` with a scope.
+    ///
+    /// Prefix and operation are escaped where they hold a bar; scopes and key are encoded parts, in
+    /// which a bare bar cannot occur outside quotes.
+    pub(crate) fn compose(
+        prefix: &str,
+        operation: &str,
+        scope: Scope<'_>,
+        key: &str,
+    ) -> Result<Self, InvalidKey> {
+        if key.len() > MAX_KEY_BYTES {
+            return Err(InvalidKey::TooLong { bytes: key.len() });
+        }
+        let length = prefix.len() + operation.len() + scope.len() + key.len() + 4;
+        let mut text = String::with_capacity(length);
+        push_name(&mut text, prefix);
+        text.push('|');
+        push_name(&mut text, operation);
+        text.push('|');
+        if !scope.is_empty() {
+            push_part(&mut text, scope.ambient);
+            text.push('|');
+            push_part(&mut text, scope.own);
+            text.push('|');
+        }
+        push_part(&mut text, key);
+        Ok(Self(text.into()))
+    }
+
+    /// The key as the store holds it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The key shortened to 16 hexadecimal digits of its SHA-256, as logs show it.
+    pub fn hashed(&self) -> String {
+        hex(&Sha256::digest(self.0.as_bytes())[..8])
+    }
+}
+
+impl From<&str> for RecordKey {
+    /// A key in the form in which the store holds it, for store implementations and tests.
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for RecordKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "RecordKey(#{})", self.hashed())
+    }
+}
+
+/// The two sources of a scope, both encoded; the function's own is added to the ambient one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scope<'a> {
+    pub(crate) ambient: &'a str,
+    pub(crate) own: &'a str,
+}
+
+impl Scope<'_> {
+    fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    fn len(self) -> usize {
+        self.ambient.len() + self.own.len()
+    }
+}
+
+/// Long parts are replaced by their hash, behind a word that no part can start with.
+fn push_part(text: &mut String, part: &str) {
+    if part.len() > HASH_OVER_BYTES {
+        text.push_str("#sha256:");
+        text.push_str(&hex(&Sha256::digest(part.as_bytes())));
+    } else {
+        text.push_str(part);
+    }
+}
+
+fn push_name(text: &mut String, name: &str) {
+    if !name.contains(['|', '\\']) {
+        return text.push_str(name);
+    }
+    for character in name.chars() {
+        if matches!(character, '|' | '\\') {
+            text.push('\\');
+        }
+        text.push(character);
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|nibble| char::from(DIGITS[usize::from(nibble)]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Encoded, Parts};
+
+    fn compose(operation: &str, scope: Scope<'_>, key: &str) -> String {
+        RecordKey::compose("p:", operation, scope, key).unwrap().as_str().to_owned()
+    }
+
+    #[test]
+    fn a_record_key_shows_operation_and_key() {
+        assert_eq!(compose("orders.create", Scope::default(), "42"), "p:|orders.create|42");
+        let scope = Scope { ambient: "\"acme\"", own: "7" };
+        assert_eq!(compose("orders.create", scope, "42"), "p:|orders.create|\"acme\"|7|42");
+    }
+
+    #[test]
+    fn operations_with_bars_do_not_run_into_the_key() {
+        assert_ne!(compose("a|1", Scope::default(), "2"), compose("a", Scope::default(), "1|2"));
+    }
+
+    #[test]
+    fn a_template_cannot_imitate_a_scope() {
+        let scope = Encoded::of(&1);
+        let key = Encoded::of(&2);
+        let scoped = compose("o", Scope { ambient: scope.as_str(), own: "" }, key.as_str());
+        let hostile = Parts::template().text("1||2").part("").finish();
+        let bare = compose("o", Scope::default(), hostile.as_str());
+        assert!(!bare.starts_with(&scoped), "{bare} starts with {scoped}");
+    }
+
+    #[test]
+    fn long_keys_are_hashed_and_longer_ones_refused() {
+        let long = Encoded::of("x".repeat(513).as_str());
+        let key = RecordKey::compose("p", "o", Scope::default(), long.as_str()).unwrap();
+        assert!(key.as_str().starts_with("p|o|#sha256:"));
+        assert!(key.as_str().len() < 100);
+        let longer = "x".repeat(MAX_KEY_BYTES + 1);
+        assert_eq!(
+            RecordKey::compose("p", "o", Scope::default(), &longer),
+            Err(InvalidKey::TooLong { bytes: MAX_KEY_BYTES + 1 })
+        );
+    }
+
+    #[test]
+    fn debug_hides_the_key() {
+        let key = RecordKey::from("secret@example.com");
+        assert!(!format!("{key:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,319 @@
+//! Writes key parts as text that can be read back in one way only.
+//!
+//! Strings are quoted and escaped, numbers and words are bare, groups are bracketed, and whatever
+//! is written side by side gets a separator. So no part can imitate the end of another.
+
+use super::KeyPart;
+use std::fmt::{self, Write as _};
+
+/// Where a [`KeyPart`] writes itself.
+#[derive(Debug)]
+pub struct KeyWriter {
+    text: String,
+    /// Whether an atom just ended, so that another one beside it needs a separator.
+    ended: bool,
+}
+
+impl KeyWriter {
+    pub(crate) fn new() -> Self {
+        Self { text: String::with_capacity(48), ended: false }
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Writes a string: quoted, with quotes, backslashes and control characters escaped.
+    pub fn text(&mut self, text: &str) {
+        self.start();
+        self.text.push('"');
+        push_escaped(&mut self.text, text);
+        self.text.push('"');
+    }
+
+    /// Writes what `value` displays as a string.
+    ///
+    /// For types of other crates whose `Display` is as fine as their equality.
+    pub fn display(&mut self, value: &(impl fmt::Display + ?Sized)) {
+        self.start();
+        self.text.push('"');
+        // The sink below never fails; a `Display` that does leaves what it wrote.
+        let _ = write!(Escaping(&mut self.text), "{value}");
+        self.text.push('"');
+    }
+
+    /// Writes an unsigned integer. Equal numbers of different widths are equal key parts.
+    pub fn unsigned(&mut self, value: u128) {
+        self.start();
+        match u64::try_from(value) {
+            Ok(small) => push_decimal(&mut self.text, small),
+            Err(_) => drop(write!(self.text, "{value}")),
+        }
+    }
+
+    /// Writes a signed integer. Equal numbers of different widths are equal key parts.
+    pub fn signed(&mut self, value: i128) {
+        if let Ok(value) = u128::try_from(value) {
+            return self.unsigned(value);
+        }
+        self.start();
+        let _ = write!(self.text, "{value}");
+    }
+
+    /// Writes `true` or `false`.
+    pub fn boolean(&mut self, value: bool) {
+        self.start();
+        self.text.push_str(if value { "true" } else { "false" });
+    }
+
+    /// Opens a tuple: `(a,b)`. It closes when the group is dropped.
+    pub fn tuple(&mut self) -> Group<'_> {
+        self.start();
+        Group::open(self, Shape::Tuple)
+    }
+
+    /// Opens a sequence: `[a,b]`. It closes when the group is dropped.
+    pub fn list(&mut self) -> Group<'_> {
+        self.start();
+        Group::open(self, Shape::List)
+    }
+
+    /// Writes a variant: `Name`, or `Name(a,b)` if parts follow. It closes when the group is dropped.
+    pub fn variant(&mut self, name: &str) -> Group<'_> {
+        self.start();
+        push_word(&mut self.text, name);
+        Group::open(self, Shape::Variant)
+    }
+
+    /// Literal text of a template, between its holes. The bar separates the parts of a record key.
+    pub(super) fn literal(&mut self, text: &str) {
+        for (index, piece) in text.split('|').enumerate() {
+            if index > 0 {
+                self.text.push_str("\\|");
+            }
+            push_escaped(&mut self.text, piece);
+        }
+        self.ended = false;
+    }
+
+    /// One hole of a template: the part in braces, which occur nowhere else unquoted.
+    pub(super) fn hole(&mut self, part: &(impl KeyPart + ?Sized)) {
+        self.text.push('{');
+        self.ended = false;
+        self.one(part);
+        self.text.push('}');
+        self.ended = false;
+    }
+
+    /// An optional part that is absent: a sign that no part can write.
+    pub(super) fn absent_part(&mut self, in_template: bool) {
+        self.text.push_str(if in_template { "{?}" } else { "?" });
+    }
+
+    pub(super) fn open_tuple(&mut self) {
+        self.text.push('(');
+    }
+
+    pub(super) fn separate(&mut self) {
+        self.text.push(',');
+    }
+
+    pub(super) fn close_tuple(&mut self) {
+        self.text.push(')');
+        self.ended = true;
+    }
+
+    /// Writes `part`, and a sign if it wrote nothing, so that it still counts as one part.
+    pub(super) fn one(&mut self, part: &(impl KeyPart + ?Sized)) {
+        let before = self.text.len();
+        self.ended = false;
+        part.encode(self);
+        if self.text.len() == before {
+            self.text.push('_');
+        }
+        self.ended = true;
+    }
+
+    fn start(&mut self) {
+        if self.ended {
+            self.text.push(';');
+        }
+        self.ended = true;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    Tuple,
+    List,
+    Variant,
+}
+
+/// A tuple, list or variant that is being written. Closes when dropped.
+#[derive(Debug)]
+pub struct Group<'a> {
+    key: &'a mut KeyWriter,
+    shape: Shape,
+    parts: usize,
+}
+
+impl<'a> Group<'a> {
+    fn open(key: &'a mut KeyWriter, shape: Shape) -> Self {
+        match shape {
+            Shape::Tuple => key.text.push('('),
+            Shape::List => key.text.push('['),
+            Shape::Variant => {}
+        }
+        Self { key, shape, parts: 0 }
+    }
+
+    /// Adds one part.
+    pub fn part<K: KeyPart + ?Sized>(&mut self, part: &K) -> &mut Self {
+        self.separate();
+        self.key.one(part);
+        self
+    }
+
+    fn separate(&mut self) {
+        match (self.parts, self.shape) {
+            (0, Shape::Variant) => self.key.text.push('('),
+            (0, _) => {}
+            _ => self.key.text.push(','),
+        }
+        self.parts += 1;
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        match self.shape {
+            Shape::Tuple => self.key.text.push(')'),
+            Shape::List => self.key.text.push(']'),
+            Shape::Variant if self.parts > 0 => self.key.text.push(')'),
+            Shape::Variant => {}
+        }
+        self.key.ended = true;
+    }
+}
+
+struct Escaping<'a>(&'a mut String);
+
+impl fmt::Write for Escaping<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        push_escaped(self.0, text);
+        Ok(())
+    }
+}
+
+/// Appends `text` with everything escaped that could end a quoted string, open a hole or hide from
+/// a reader.
+fn push_escaped(out: &mut String, text: &str) {
+    if !text.bytes().any(|byte| matches!(byte, b'"' | b'\\' | b'{' | b'}' | 0..=0x1f | 0x7f)) {
+        return out.push_str(text);
+    }
+    for character in text.chars() {
+        match character {
+            '"' | '\\' | '{' | '}' => out.extend(['\\', character]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\0'..='\x1f' | '\x7f' => drop(write!(out, "\\x{:02x}", u32::from(character))),
+            _ => out.push(character),
+        }
+    }
+}
+
+/// A bare word: what is not a letter, digit or underscore is escaped.
+fn push_word(out: &mut String, word: &str) {
+    // A word starts with a letter, so that it cannot be taken for a number or the empty part.
+    if !word.starts_with(char::is_alphabetic) {
+        out.push('\'');
+    }
+    for character in word.chars() {
+        if character.is_alphanumeric() || character == '_' {
+            out.push(character);
+        } else {
+            let _ = write!(out, "\\u{:x}.", u32::from(character));
+        }
+    }
+}
+
+fn push_decimal(out: &mut String, mut value: u64) {
+    let mut digits = [0_u8; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend(digits[start..].iter().map(|&digit| char::from(digit)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encode(part: &(impl KeyPart + ?Sized)) -> String {
+        let mut key = KeyWriter::new();
+        part.encode(&mut key);
+        key.into_text()
+    }
+
+    #[test]
+    fn atoms_read_like_rust() {
+        assert_eq!(encode("acme"), r#""acme""#);
+        assert_eq!(encode(&42_u8), "42");
+        assert_eq!(encode(&-7_i64), "-7");
+        assert_eq!(encode(&u128::MAX), u128::MAX.to_string());
+        assert_eq!(encode(&true), "true");
+        assert_eq!(encode(&("acme", 42)), r#"("acme",42)"#);
+        assert_eq!(encode(&vec![1, 2]), "[1,2]");
+    }
+
+    #[test]
+    fn integers_of_all_widths_agree() {
+        assert_eq!(encode(&7_i8), encode(&7_u128));
+        assert_eq!(encode(&7_usize), encode(&7_u64));
+    }
+
+    #[test]
+    fn hostile_characters_stay_inside_their_quotes() {
+        assert_eq!(encode("a\"),(\"b"), r#""a\"),(\"b""#);
+        assert_eq!(encode("\0\n\x1b{}\\"), r#""\x00\n\x1b\{\}\\""#);
+        assert_ne!(encode(&("a", "b")), encode(&(r#"a","b"#,)));
+    }
+
+    #[test]
+    fn two_atoms_side_by_side_are_separated() {
+        struct Careless(u8, u8);
+        impl KeyPart for Careless {
+            fn encode(&self, key: &mut KeyWriter) {
+                key.unsigned(self.0.into());
+                key.unsigned(self.1.into());
+            }
+        }
+        assert_ne!(encode(&Careless(1, 23)), encode(&Careless(12, 3)));
+    }
+
+    #[test]
+    fn a_part_that_writes_nothing_still_counts() {
+        struct Silent;
+        impl KeyPart for Silent {
+            fn encode(&self, _: &mut KeyWriter) {}
+        }
+        assert_eq!(encode(&(Silent, Silent)), "(_,_)");
+    }
+
+    #[test]
+    fn a_variant_without_fields_is_its_name() {
+        let mut key = KeyWriter::new();
+        key.variant("Gold");
+        assert_eq!(key.into_text(), "Gold");
+        let mut key = KeyWriter::new();
+        key.variant("Gold").part(&1).part("x");
+        assert_eq!(key.into_text(), r#"Gold(1,"x")"#);
+    }
+}

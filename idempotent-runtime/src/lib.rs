@@ -1,0 +1,73 @@
+//! Run an async function once per key, across processes and machines; everyone who asks again gets
+//! the answer.
+//!
+//! ```
+//! use idempotent_runtime::{Error, idempotent};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Clone)]
+//! struct CreateOrder { order_id: u64, item: String }
+//!
+//! #[derive(Debug, PartialEq, Serialize, Deserialize)]
+//! struct Order { id: u64, item: String }
+//!
+//! #[idempotent(key = "req.order_id", expire = 300, mode = "strong")]
+//! async fn create_order(req: CreateOrder) -> Result<Order, Error> {
+//!     Ok(Order { id: req.order_id, item: req.item })
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Error> {
+//! let request = CreateOrder { order_id: 42, item: "lamp".into() };
+//! let first = create_order(request.clone()).await?;
+//! let again = create_order(request).await?; // replayed: the body ran once
+//! assert_eq!(first, again);
+//! # Ok(()) }
+//! ```
+//!
+//! With nothing configured this works on an embedded [memory store](store::MemoryStore). One line
+//! [installs](Idempotency::install) another one.
+
+pub mod ambient;
+mod answers;
+mod attempt;
+mod clock;
+pub mod codec;
+mod config;
+mod current;
+mod engine;
+mod error;
+mod fingerprint;
+#[cfg(feature = "ids")]
+pub mod ids;
+mod install;
+mod instance;
+pub mod key;
+pub mod observe;
+mod operation;
+mod options;
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+mod race;
+mod site;
+pub mod store;
+mod sync;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use ambient::Ambient;
+pub use answers::Answers;
+pub use attempt::{Attempt, Begin, Stored};
+pub use clock::Clock;
+pub use config::{Abandon, Config, ConfigError, Mode, OnStoreError, retention};
+pub use current::{Current, current};
+pub use error::{Error, ErrorKind};
+pub use fingerprint::Fingerprint;
+pub use install::{InstallError, REQUIRE_INSTALLED, require_installed};
+pub use instance::{BuildError, Builder, Drained, Idempotency};
+pub use key::KeyPart;
+pub use operation::{Operation, Outcome};
+pub use store::Resolution;
+
+pub use idempotent_macros::{KeyPart, idempotent};

@@ -1,0 +1,33 @@
+//! The names of all metrics and labels.
+
+/// Counter: calls, by [`OPERATION`] and [`OUTCOME`].
+pub const CALLS: &str = "idempotent_calls_total";
+/// Histogram, seconds: how long a duplicate waited for an answer, by [`OPERATION`].
+pub const WAIT_SECONDS: &str = "idempotent_wait_seconds";
+/// Histogram, seconds: how long the body ran, by [`OPERATION`].
+pub const BODY_SECONDS: &str = "idempotent_body_seconds";
+/// Histogram, seconds: how long the store took, by [`VERB`].
+pub const STORE_SECONDS: &str = "idempotent_store_seconds";
+/// Gauge: attempts in flight in this process.
+pub const IN_FLIGHT: &str = "idempotent_attempts_in_flight";
+/// Gauge: records in the memory store.
+pub const STORE_ENTRIES: &str = "idempotent_store_entries";
+/// Gauge: bytes in the memory store.
+pub const STORE_BYTES: &str = "idempotent_store_bytes";
+/// Counter: expired records that were removed in the background.
+pub const EXPIRED: &str = "idempotent_expired_total";
+/// Counter: answers whose record had vanished and was written again, by [`OPERATION`].
+pub const VANISHED: &str = "idempotent_vanished_total";
+/// Counter: answers that could not be stored when their caller got them, by [`OPERATION`].
+pub const UNRECORDED: &str = "idempotent_unrecorded_total";
+/// Counter: successes whose value was not kept (too large, not encodable, no room), by
+/// [`OPERATION`].
+pub const NOT_KEPT: &str = "idempotent_value_not_kept_total";
+/// Counter: errors returned by attempts that had been superseded, by [`OPERATION`].
+pub const FAILED_LATE: &str = "idempotent_failed_late_total";
+/// Label: the operation's name.
+pub const OPERATION: &str = "operation";
+/// Label: how the call ended; one of [`Ending`](super::Ending).
+pub const OUTCOME: &str = "outcome";
+/// Label: the store's verb.
+pub const VERB: &str = "verb";

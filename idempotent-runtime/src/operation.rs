@@ -1,0 +1,270 @@
+//! Operations by hand: the same engine without the attribute.
+
+use crate::answers::Answers;
+use crate::attempt::Begin;
+use crate::config::{Abandon, Mode, OnStoreError};
+use crate::engine::{
+    Call, InstanceRef, Kind, Prepared, acquire, acquire_now, record_key, run, run_detached,
+};
+use crate::error::{Error, ErrorKind};
+use crate::fingerprint::Fingerprint;
+use crate::instance::Idempotency;
+use crate::key::{Encoded, KeyPart, RecordKey};
+use crate::options::{Options, whole_millis};
+use crate::store::{Forgotten, Record, Resolution, Resolved};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+/// One operation and key of an instance, with its choices.
+///
+/// Without a [`key`](Operation::key) the ambient token is the key, as with the attribute.
+#[derive(Clone, Debug)]
+#[must_use = "an operation does nothing until it is run, begun or looked at"]
+pub struct Operation<'a> {
+    instance: &'a Idempotency,
+    name: Cow<'static, str>,
+    key: Encoded,
+    scope: Option<Encoded>,
+    fingerprint: Option<Fingerprint>,
+    options: Options,
+}
+
+/// What a call returned, and where from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outcome<T> {
+    /// The body's value.
+    pub value: T,
+    /// Whether it was stored before, rather than made by this call.
+    pub replayed: bool,
+    /// The number of the attempt that made it.
+    pub attempt: u32,
+}
+
+impl<'a> Operation<'a> {
+    pub(crate) fn new(instance: &'a Idempotency, name: Cow<'static, str>) -> Self {
+        let (key, options) = (Encoded::ambient(), Options::NONE);
+        Self { instance, name, key, scope: None, fingerprint: None, options }
+    }
+
+    /// What makes two calls the same, encoded as the attribute does it.
+    pub fn key(self, key: impl KeyPart) -> Self {
+        self.encoded_key(Encoded::of(&key))
+    }
+
+    /// A key that is encoded already: a template or an optional part.
+    pub fn encoded_key(mut self, key: Encoded) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// Tenant or principal, added to the ambient scope.
+    pub fn scope(mut self, scope: impl KeyPart) -> Self {
+        self.scope = Some(Encoded::of(&scope));
+        self
+    }
+
+    /// What must not change under one key.
+    pub fn fingerprint(mut self, fingerprint: Fingerprint) -> Self {
+        self.fingerprint = Some(fingerprint);
+        self
+    }
+
+    /// What a duplicate gets.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.options.mode = Some(mode);
+        self
+    }
+
+    /// How long the answer is kept.
+    pub fn expire(mut self, expire: Duration) -> Self {
+        self.options.expire = Some(expire);
+        self
+    }
+
+    /// How long a duplicate waits for the answer (strong mode).
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Some(wait);
+        self
+    }
+
+    /// How long others stay away without a sign of life.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.options.lease = Some(lease);
+        self
+    }
+
+    /// How long the lease is renewed at most.
+    pub fn max_run(mut self, max_run: Duration) -> Self {
+        self.options.max_run = Some(max_run);
+        self
+    }
+
+    /// What a rejected caller reads.
+    pub fn message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
+        self.options.message = Some(message.into());
+        self
+    }
+
+    /// What an attempt that never ended means for the next one.
+    pub fn abandon(mut self, abandon: Abandon) -> Self {
+        self.options.abandon = Some(abandon);
+        self
+    }
+
+    /// What to do when the store does not answer.
+    pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.options.on_store_error = Some(on_store_error);
+        self
+    }
+
+    /// Runs `body` once per key; everyone who asks again gets its answer, as the mode says.
+    ///
+    /// # Errors
+    /// The body's own error, or why the call was refused.
+    pub async fn run<T, E, F>(self, body: F) -> Result<T, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        Ok(self.run_as(Answers::kept(), body).await?.value)
+    }
+
+    /// As [`run`](Operation::run), and tells where the value comes from.
+    ///
+    /// # Errors
+    /// The body's own error, or why the call was refused.
+    pub async fn run_detailed<T, E, F>(self, body: F) -> Result<Outcome<T>, E>
+    where
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        self.run_as(Answers::kept(), body).await
+    }
+
+    /// As [`run_detailed`](Operation::run_detailed), with a say in which answers are kept.
+    ///
+    /// # Errors
+    /// The body's own error, or why the call was refused.
+    pub async fn run_as<T, E, F>(self, answers: Answers<T, E>, body: F) -> Result<Outcome<T>, E>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        let body = pin!(body);
+        match self.prepare() {
+            Ok(call) => run(call, answers, body).await,
+            Err(error) => Err((answers.refuse)(error)),
+        }
+    }
+
+    /// As [`run_as`](Operation::run_as), with a body that finishes even if the caller goes away.
+    ///
+    /// # Errors
+    /// The body's own error, or why the call was refused.
+    pub async fn run_detached<T, E, F>(
+        self,
+        answers: Answers<T, E>,
+        body: F,
+    ) -> Result<Outcome<T>, E>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        match self.prepare() {
+            Ok(call) => run_detached(call, answers, body).await,
+            Err(error) => Err((answers.refuse)(error)),
+        }
+    }
+
+    /// Asks for the right to run, without running anything.
+    ///
+    /// # Errors
+    /// Why the call was refused before an answer.
+    pub async fn begin(&self) -> Result<Begin, Error> {
+        let call = self.prepare()?;
+        let acquired = match acquire_now(&call) {
+            Some(acquired) => acquired,
+            None => acquire(&call).await,
+        };
+        Begin::from_acquired(&call, acquired)
+    }
+
+    /// The record of this key, if there is one.
+    ///
+    /// # Errors
+    /// The key is invalid, or the store does not answer.
+    pub async fn get(&self) -> Result<Option<Record>, Error> {
+        let key = self.record_key()?;
+        self.answer(self.instance.store().get(&key).await)
+    }
+
+    /// Removes the record, so that the next call runs. One that is held only with `force`; the
+    /// attempt that holds it is then superseded.
+    ///
+    /// # Errors
+    /// The key is invalid, or the store does not answer.
+    pub async fn forget(&self, force: bool) -> Result<Forgotten, Error> {
+        let key = self.record_key()?;
+        self.answer(self.instance.store().forget(&key, force).await)
+    }
+
+    /// Ends an attempt whose outcome was unknown.
+    ///
+    /// # Errors
+    /// The key is invalid, the value cannot be kept, or the store does not answer.
+    pub async fn resolve<T: Serialize>(
+        &self,
+        resolution: Resolution<Option<&T>>,
+    ) -> Result<Resolved, Error> {
+        let key = self.record_key()?;
+        let core = self.instance.core();
+        let config = core.config.load_full();
+        let resolution = match resolution {
+            Resolution::Retry => Resolution::Retry,
+            Resolution::Succeeded(None) => Resolution::Succeeded(None),
+            Resolution::Succeeded(Some(value)) => {
+                let encoded = core.values.codecs.encode(value);
+                let kept = core.values.keep(Kind::Value, &key, encoded, config.max_value_bytes);
+                Resolution::Succeeded(Some(kept.map_err(|reason| {
+                    let text = format!("the value cannot be kept: {reason}");
+                    Error::new(ErrorKind::Misconfigured, &self.name).with_message(text)
+                })?))
+            }
+        };
+        let retention = whole_millis(self.options.expire.unwrap_or(config.expire));
+        self.answer(core.store.resolve(&key, resolution, retention).await)
+    }
+
+    /// The name of this key's record in the store.
+    ///
+    /// # Errors
+    /// The key is missing or invalid.
+    pub fn record_key(&self) -> Result<RecordKey, Error> {
+        record_key(&self.call(), &self.instance.core().config.load())
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call {
+            operation: self.name.clone(),
+            options: &self.options,
+            key: self.key.clone(),
+            scope: self.scope.clone(),
+            fingerprint: self.fingerprint,
+        }
+    }
+
+    fn prepare(&self) -> Result<Prepared<'_>, Error> {
+        Prepared::new(InstanceRef::Borrowed(self.instance), self.call())
+    }
+
+    fn answer<A>(&self, answer: Result<A, crate::store::StoreError>) -> Result<A, Error> {
+        answer.map_err(|error| Error::from_store(error, &self.name))
+    }
+}

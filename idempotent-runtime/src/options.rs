@@ -1,0 +1,105 @@
+//! What one function asks for, over what the configuration says.
+
+use crate::config::{Abandon, Config, Mode, OnStoreError};
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// The choices of one function; what it leaves open, the configuration decides.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) expire: Option<Duration>,
+    pub(crate) mode: Option<Mode>,
+    pub(crate) message: Option<Cow<'static, str>>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) max_run: Option<Duration>,
+    pub(crate) abandon: Option<Abandon>,
+    pub(crate) on_store_error: Option<OnStoreError>,
+}
+
+impl Options {
+    pub(crate) const NONE: Self = Self {
+        expire: None,
+        mode: None,
+        message: None,
+        wait: None,
+        lease: None,
+        max_run: None,
+        abandon: None,
+        on_store_error: None,
+    };
+}
+
+/// What holds for one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policy {
+    pub(crate) retention: Duration,
+    pub(crate) wait: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) max_run: Duration,
+    pub(crate) linger: Duration,
+    pub(crate) mode: Mode,
+    pub(crate) abandon: Abandon,
+    pub(crate) on_store_error: OnStoreError,
+}
+
+impl Policy {
+    pub(crate) fn of(options: &Options, config: &Config) -> Self {
+        let retention = whole_millis(options.expire.unwrap_or(config.expire));
+        let abandon = options.abandon.unwrap_or(config.abandon);
+        let lease = whole_millis(options.lease.unwrap_or(config.lease));
+        Self {
+            retention,
+            wait: options.wait.unwrap_or(config.wait),
+            lease,
+            max_run: options.max_run.unwrap_or(config.max_run).max(lease),
+            linger: match abandon {
+                Abandon::Retry => retention,
+                Abandon::Block => retention.max(whole_millis(config.block_retention)),
+            },
+            mode: options.mode.unwrap_or(config.mode),
+            abandon,
+            on_store_error: options.on_store_error.unwrap_or(config.on_store_error),
+        }
+    }
+
+    /// Whether a duplicate waits for a body that runs.
+    pub(crate) fn waits(&self) -> bool {
+        self.mode == Mode::Strong && !self.wait.is_zero()
+    }
+}
+
+/// Stores count in milliseconds. Rounded up, and never zero.
+pub(crate) fn whole_millis(duration: Duration) -> Duration {
+    let millis = duration.as_nanos().div_ceil(1_000_000).max(1);
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_beats_the_configuration_which_beats_the_default() {
+        let config = Config::new().with_lease(Duration::from_secs(7));
+        let options = Options { expire: Some(Duration::from_secs(5)), ..Options::NONE };
+        let policy = Policy::of(&options, &config);
+        assert_eq!(policy.retention, Duration::from_secs(5));
+        assert_eq!(policy.lease, Duration::from_secs(7));
+        assert_eq!(policy.wait, Config::new().wait);
+    }
+
+    #[test]
+    fn a_blocked_key_outlives_its_retention() {
+        let options = Options { abandon: Some(Abandon::Block), ..Options::NONE };
+        let policy = Policy::of(&options, &Config::new());
+        assert_eq!(policy.linger, Config::new().block_retention);
+    }
+
+    #[test]
+    fn durations_are_rounded_up_to_whole_milliseconds() {
+        assert_eq!(whole_millis(Duration::from_nanos(1)), Duration::from_millis(1));
+        assert_eq!(whole_millis(Duration::from_micros(1001)), Duration::from_millis(2));
+        assert_eq!(whole_millis(Duration::from_secs(1)), Duration::from_secs(1));
+    }
+}

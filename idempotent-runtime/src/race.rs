@@ -1,0 +1,25 @@
+//! Two futures, the first of which decides.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+/// Which of two futures was ready first.
+#[derive(Debug)]
+pub(crate) enum First<A, B> {
+    Left(A),
+    Right(B),
+}
+
+/// Resolves with the first of both. `left` is looked at first.
+pub(crate) async fn race<A: Future, B: Future>(left: A, right: B) -> First<A::Output, B::Output> {
+    let mut left = pin!(left);
+    let mut right = pin!(right);
+    poll_fn(|context| {
+        if let Poll::Ready(answer) = left.as_mut().poll(context) {
+            return Poll::Ready(First::Left(answer));
+        }
+        right.as_mut().poll(context).map(First::Right)
+    })
+    .await
+}

@@ -1,0 +1,105 @@
+//! What the attribute writes down about a function: its name and its choices.
+
+use crate::config::{Abandon, Mode, OnStoreError};
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
+use crate::sync::{Mutex, lock};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// One attributed function. Lives in a `static`.
+#[derive(Debug)]
+pub struct Site {
+    name: &'static str,
+    /// Where the function is, if its name was not given but derived.
+    derived_at: Option<Position>,
+    pub(crate) options: Options,
+    checked: OnceLock<Result<(), Position>>,
+}
+
+/// A place in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    file: &'static str,
+    line: u32,
+    column: u32,
+}
+
+macro_rules! choices {
+    ($($name:ident: $type:ty $(, not zero $zero:literal)?;)*) => {$(
+        #[doc = concat!("Sets `", stringify!($name), "`.")]
+        pub const fn $name(mut self, $name: $type) -> Self {
+            $(assert!(!$name.is_zero(), $zero);)?
+            self.options.$name = Some($name);
+            self
+        }
+    )*};
+}
+
+impl Site {
+    /// A function whose name was derived from where it stands.
+    pub const fn defaulted(
+        name: &'static str,
+        file: &'static str,
+        line: u32,
+        column: u32,
+    ) -> Self {
+        let derived_at = Some(Position { file, line, column });
+        Self { name, derived_at, options: Options::NONE, checked: OnceLock::new() }
+    }
+
+    /// A function whose name was given.
+    pub const fn named(name: &'static str) -> Self {
+        Self { name, derived_at: None, options: Options::NONE, checked: OnceLock::new() }
+    }
+
+    choices! {
+        mode: Mode;
+        abandon: Abandon;
+        on_store_error: OnStoreError;
+        wait: Duration;
+        expire: Duration, not zero "`expire` must be longer than zero";
+        lease: Duration, not zero "`lease` must be longer than zero";
+        max_run: Duration, not zero "`max_run` must be longer than zero";
+    }
+
+    /// Sets `message`.
+    pub const fn message(mut self, message: &'static str) -> Self {
+        let before = std::mem::replace(&mut self.options.message, Some(Cow::Borrowed(message)));
+        // Nothing to free: whatever was there is `'static`. Constants cannot run destructors.
+        std::mem::forget(before);
+        self
+    }
+
+    /// The operation's name. An error if another function derived the same one: they would take
+    /// each other's answers.
+    pub(crate) fn operation(&'static self) -> Result<Cow<'static, str>, Error> {
+        let Some(here) = self.derived_at else { return Ok(Cow::Borrowed(self.name)) };
+        match self.checked.get_or_init(|| register(self.name, here)) {
+            Ok(()) => Ok(Cow::Borrowed(self.name)),
+            Err(Position { file, line, .. }) => {
+                let text = format!(
+                    "the function at {file}:{line} has the same name; give each one its own with \
+                     `name = \"..\"`"
+                );
+                let operation = Cow::Borrowed(self.name);
+                Err(Error::new(ErrorKind::Misconfigured, &operation).with_message(text))
+            }
+        }
+    }
+}
+
+/// Remembers who derived `name`, and finds out who did so before.
+fn register(name: &'static str, here: Position) -> Result<(), Position> {
+    static DERIVED: OnceLock<Mutex<HashMap<&'static str, Position>>> = OnceLock::new();
+    let mut derived = lock(DERIVED.get_or_init(Mutex::default));
+    match derived.get(name) {
+        Some(other) if *other != here => Err(*other),
+        _ => {
+            derived.insert(name, here);
+            Ok(())
+        }
+    }
+}

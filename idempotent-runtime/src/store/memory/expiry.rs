@@ -1,0 +1,43 @@
+//! Finds what has expired without looking at what has not.
+//!
+//! Each record stands in one bucket of about a second. When its bucket is due the record is
+//! removed, or moved to the bucket of its real expiry if that has moved since. Renewing and
+//! completing therefore cost nothing here, unless they bring the expiry forward.
+
+use crate::clock::Moment;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(super) struct Expiry {
+    buckets: BTreeMap<u32, Vec<u64>>,
+}
+
+impl Expiry {
+    /// The bucket in which everything that expires at `moment` has expired.
+    pub(super) fn bucket(moment: Moment) -> u32 {
+        u32::try_from((moment.as_nanos() >> 30) + 1).unwrap_or(u32::MAX - 1)
+    }
+
+    pub(super) fn schedule(&mut self, bucket: u32, hash: u64) {
+        self.buckets.entry(bucket).or_default().push(hash);
+    }
+
+    /// Takes one record that stands in a due bucket.
+    pub(super) fn pop_due(&mut self, now: Moment) -> Option<(u32, u64)> {
+        let mut first = self.buckets.first_entry()?;
+        let bucket = *first.key();
+        if u64::from(bucket) > now.as_nanos() >> 30 {
+            return None;
+        }
+        let hash = first.get_mut().pop();
+        if first.get().is_empty() {
+            first.remove();
+        }
+        hash.map(|hash| (bucket, hash))
+    }
+
+    /// All scheduled records, soonest first.
+    pub(super) fn soonest(&self) -> impl Iterator<Item = u64> + '_ {
+        self.buckets.values().flatten().copied()
+    }
+}

@@ -1,0 +1,349 @@
+//! The embedded store: records in this process, sharded, bounded, with a clock of its own.
+//!
+//! Every verb locks one shard for a few hundred nanoseconds; keys of different shards never meet.
+//! When the store is full it refuses new keys; it forgets nothing that has not expired.
+
+mod entry;
+mod expiry;
+mod shard;
+
+use super::{
+    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Maintenance, Record,
+    Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind, StoreFuture, Usage,
+    Value, Watch, table,
+};
+use crate::clock::{Clock, Moment};
+use crate::key::RecordKey;
+use crate::sync::{Mutex, MutexGuard, lock};
+use shard::{Budget, Put, Shard, Swept};
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+use table::{Living, Write};
+
+const SHARDS: usize = 64;
+/// How many expired records one background step removes while it holds a shard.
+const SWEEP_STEP: usize = 1024;
+
+/// Bounds and clock of a [`MemoryStore`].
+#[derive(Clone, Debug)]
+pub struct MemoryOptions {
+    max_entries: u64,
+    max_bytes: u64,
+    evict_answers: bool,
+    clock: Clock,
+}
+
+impl Default for MemoryOptions {
+    fn default() -> Self {
+        Self {
+            max_entries: 10_000_000,
+            max_bytes: 1 << 30,
+            evict_answers: false,
+            clock: Clock::system(),
+        }
+    }
+}
+
+impl MemoryOptions {
+    /// The defaults: 10,000,000 records, 1 GiB, nothing evicted, the system's clock.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many records the store holds at most. A `begin` beyond is refused.
+    #[must_use]
+    pub fn max_entries(mut self, entries: u64) -> Self {
+        self.max_entries = entries;
+        self
+    }
+
+    /// How many bytes the records take at most. A `begin` beyond is refused; a value beyond is not
+    /// kept, though its success is.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// When full, drop the answers that would expire soonest instead of refusing.
+    ///
+    /// This gives up the promise that a stored success is never followed by another start: a key
+    /// whose answer was dropped runs again.
+    #[must_use]
+    pub fn evict_answers(mut self, evict: bool) -> Self {
+        self.evict_answers = evict;
+        self
+    }
+
+    /// The clock that leases and retention are counted on.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+}
+
+/// The embedded store. Cheap to create; holds nothing beyond this process.
+///
+/// ```
+/// use idempotent_runtime::Idempotency;
+/// use idempotent_runtime::store::{MemoryOptions, MemoryStore};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = MemoryStore::with(MemoryOptions::new().max_entries(100_000));
+/// let idem = Idempotency::builder().store(store).build()?;
+/// # Ok(()) }
+/// ```
+pub struct MemoryStore {
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    clock: Clock,
+    budget: Budget,
+    evict_answers: bool,
+}
+
+impl MemoryStore {
+    /// A store with the default bounds.
+    pub fn new() -> Self {
+        Self::with(MemoryOptions::default())
+    }
+
+    /// A store with these bounds and this clock.
+    pub fn with(options: MemoryOptions) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            hasher: RandomState::new(),
+            clock: options.clock,
+            budget: Budget::new(options.max_entries, options.max_bytes),
+            evict_answers: options.evict_answers,
+        }
+    }
+
+    fn open(&self, key: &RecordKey) -> Opened<'_> {
+        let hash = self.hasher.hash_one(key.as_str());
+        // The table inside a shard uses the low bits; the shard is chosen by the high ones.
+        let index = (hash >> 58) as usize % SHARDS;
+        let shard = lock(&self.shards[index]);
+        Opened { store: self, shard, hash, now: self.clock.now() }
+    }
+
+    /// Applies a step of the state table to the record of `key`.
+    fn apply<A>(
+        &self,
+        key: &RecordKey,
+        value: Option<&Value>,
+        step: impl FnOnce(Option<Living>) -> (A, Write),
+    ) -> (A, Put) {
+        let mut opened = self.open(key);
+        opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
+        let (answer, write) = step(opened.living(key));
+        let put = opened.write(key, write, value);
+        if write != Write::Keep {
+            opened.shard.wake(key);
+        }
+        (answer, put)
+    }
+
+    /// Makes room by removing what has expired, and answers, if that was chosen.
+    fn make_room(&self) -> bool {
+        let mut freed = self.maintain().expired > 0;
+        if !freed && self.evict_answers {
+            freed = self.shards.iter().any(|shard| lock(shard).evict_answer(&self.budget));
+        }
+        freed
+    }
+}
+
+/// One locked shard, opened for one key.
+struct Opened<'a> {
+    store: &'a MemoryStore,
+    shard: MutexGuard<'a, Shard>,
+    hash: u64,
+    now: Moment,
+}
+
+impl Opened<'_> {
+    fn living(&self, key: &RecordKey) -> Option<Living> {
+        self.shard.living(self.hash, key, self.now)
+    }
+
+    fn write(&mut self, key: &RecordKey, write: Write, value: Option<&Value>) -> Put {
+        match write {
+            Write::Keep => Put::Done,
+            Write::Delete => {
+                self.shard.remove(self.hash, key, &self.store.budget);
+                Put::Done
+            }
+            Write::Put { head, ttl } => {
+                let expires = self.now.after(ttl);
+                let value = value.map(Value::as_bytes);
+                self.shard.put(self.hash, key, &head, expires, value, &self.store.budget)
+            }
+        }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MemoryStore").field("usage", &self.budget.usage()).finish()
+    }
+}
+
+fn ready<'a, T>(answer: T) -> Answer<'a, T> {
+    StoreFuture::ready(Ok(answer))
+}
+
+impl Store for MemoryStore {
+    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun> {
+        for _ in 0..2 {
+            let mut opened = self.open(key);
+            opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
+            let living = opened.living(key);
+            let (answer, write) = table::begin(living, request);
+            if living.is_some() || self.budget.admits(key) {
+                let answer = answer.with_value(|| opened.shard.value(opened.hash, key));
+                opened.write(key, write, None);
+                return ready(answer);
+            }
+            drop(opened);
+            if !self.make_room() {
+                break;
+            }
+        }
+        let text = format!("the memory store is full ({})", self.budget);
+        StoreFuture::ready(Err(StoreError::new(StoreErrorKind::Full, text)))
+    }
+
+    fn complete<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        value: Option<Value>,
+        retention: Duration,
+    ) -> Answer<'a, Completed> {
+        let step = |record| table::complete(record, attempt, retention);
+        ready(match self.apply(key, value.as_ref(), step) {
+            (Completed::Stored, Put::WithoutValue) => Completed::StoredWithoutValue,
+            (answer, _) => answer,
+        })
+    }
+
+    fn fail<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        failure: Failure,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        let value = match &failure {
+            Failure::Final(error) => error.as_ref(),
+            Failure::Free => None,
+        };
+        let step = |record| table::fail(record, attempt, &failure, retention);
+        ready(self.apply(key, value, step).0)
+    }
+
+    fn abandon<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        ready(self.apply(key, None, |record| table::abandon(record, attempt, retention)).0)
+    }
+
+    fn release<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        ready(self.apply(key, None, |record| table::release(record, attempt, retention)).0)
+    }
+
+    fn renew<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        lease: Duration,
+    ) -> Answer<'a, Renewed> {
+        let mut opened = self.open(key);
+        let (answer, write) = table::renew(opened.living(key), attempt, lease);
+        opened.write(key, write, None);
+        ready(answer)
+    }
+
+    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
+        let opened = self.open(key);
+        let record = opened.living(key).map(|Living { head, ttl }| {
+            Record::new(head, opened.shard.value(opened.hash, key), ttl)
+        });
+        ready(record)
+    }
+
+    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
+        ready(self.apply(key, None, |record| table::forget(record, force)).0)
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        resolution: Resolution,
+        retention: Duration,
+    ) -> Answer<'a, Resolved> {
+        let value = match &resolution {
+            Resolution::Succeeded(value) => value.as_ref(),
+            Resolution::Retry => None,
+        };
+        let step = |record| table::resolve(record, &resolution, retention);
+        ready(self.apply(key, value, step).0)
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn renew_many<'a>(
+        &'a self,
+        requests: &'a [super::RenewRequest],
+    ) -> StoreFuture<'a, Vec<Result<Renewed, StoreError>>> {
+        let renewed = requests.iter().map(|request| {
+            let answer = self.renew(&request.key, &request.attempt, request.lease);
+            answer.now().unwrap_or(Ok(Renewed::Lost))
+        });
+        StoreFuture::ready(renewed.collect())
+    }
+
+    fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
+        ready(self.open(key).shard.watch(key))
+    }
+
+    fn maintain(&self) -> Maintenance {
+        let now = self.clock.now();
+        let mut expired = 0;
+        for shard in &self.shards {
+            loop {
+                match lock(shard).sweep(now, SWEEP_STEP, &self.budget) {
+                    Swept::More { removed } => expired += removed,
+                    Swept::All { removed } => {
+                        expired += removed;
+                        break;
+                    }
+                }
+            }
+            lock(shard).shrink();
+        }
+        Maintenance { expired }
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        Some(self.budget.usage())
+    }
+}

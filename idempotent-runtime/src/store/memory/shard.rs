@@ -1,0 +1,224 @@
+//! One shard: a table of entries, their expiry, and who waits for them.
+
+use super::entry::{Entry, base_cost};
+use super::expiry::Expiry;
+use crate::clock::Moment;
+use crate::key::RecordKey;
+use crate::store::table::Living;
+use crate::store::{Head, Usage, Value, Watch};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry as Slot;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use tokio::sync::Notify;
+
+/// How many expired records an access to a shard removes on its way.
+pub(super) const SWEEP_ON_ACCESS: usize = 4;
+
+#[derive(Default)]
+pub(super) struct Shard {
+    table: HashTable<Box<Entry>>,
+    expiry: Expiry,
+    watchers: HashMap<Box<str>, Weak<Notify>>,
+    /// When `watchers` is this large, those that nobody holds any more are removed.
+    prune_at: usize,
+}
+
+/// How a record was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Put {
+    Done,
+    WithoutValue,
+}
+
+/// How far a sweep came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Swept {
+    All { removed: u64 },
+    More { removed: u64 },
+}
+
+impl Shard {
+    pub(super) fn living(&self, hash: u64, key: &RecordKey, now: Moment) -> Option<Living> {
+        self.find(hash, key)?.living(now)
+    }
+
+    pub(super) fn value(&self, hash: u64, key: &RecordKey) -> Option<Value> {
+        self.find(hash, key)?.value()
+    }
+
+    pub(super) fn put(
+        &mut self,
+        hash: u64,
+        key: &RecordKey,
+        head: &Head,
+        expires: Moment,
+        value: Option<&[u8]>,
+        budget: &Budget,
+    ) -> Put {
+        let kept = value.filter(|value| budget.has_bytes(value.len()));
+        let is_key = |entry: &Box<Entry>| entry.is_key(hash, key.as_str());
+        let entry = match self.table.entry(hash, is_key, |entry| entry.hash()) {
+            Slot::Occupied(slot) => {
+                let entry = slot.into_mut();
+                let before = entry.cost();
+                entry.update(head, expires, kept);
+                budget.resize(before, entry.cost());
+                entry
+            }
+            Slot::Vacant(slot) => {
+                let entry = Box::new(Entry::new(hash, key.as_str(), head, expires, kept));
+                budget.add(entry.cost());
+                slot.insert(entry).into_mut()
+            }
+        };
+        let bucket = Expiry::bucket(expires);
+        if bucket < entry.scheduled {
+            entry.scheduled = bucket;
+            self.expiry.schedule(bucket, hash);
+        }
+        if kept.is_some() == value.is_some() { Put::Done } else { Put::WithoutValue }
+    }
+
+    pub(super) fn remove(&mut self, hash: u64, key: &RecordKey, budget: &Budget) {
+        let is_key = |entry: &Box<Entry>| entry.is_key(hash, key.as_str());
+        if let Ok(found) = self.table.find_entry(hash, is_key) {
+            budget.remove(found.remove().0.cost());
+        }
+    }
+
+    /// Looks at up to `limit` records whose bucket is due, and removes those that have expired.
+    pub(super) fn sweep(&mut self, now: Moment, limit: usize, budget: &Budget) -> Swept {
+        let mut removed = 0;
+        for _ in 0..limit {
+            let Some((bucket, hash)) = self.expiry.pop_due(now) else {
+                return Swept::All { removed };
+            };
+            let is_due = |entry: &Box<Entry>| entry.hash() == hash && entry.scheduled == bucket;
+            let Ok(mut found) = self.table.find_entry(hash, is_due) else {
+                continue;
+            };
+            let entry = found.get_mut();
+            if entry.expires() <= now {
+                budget.remove(found.remove().0.cost());
+                removed += 1;
+            } else {
+                entry.scheduled = Expiry::bucket(entry.expires());
+                self.expiry.schedule(entry.scheduled, hash);
+            }
+        }
+        Swept::More { removed }
+    }
+
+    /// Drops the answer that would expire soonest. `false` if there is none.
+    pub(super) fn evict_answer(&mut self, budget: &Budget) -> bool {
+        let victim = self.expiry.soonest().find_map(|hash| {
+            let is_answer = |entry: &Box<Entry>| entry.hash() == hash && entry.is_answer();
+            self.table.find(hash, is_answer).map(|entry| (hash, entry.scheduled))
+        });
+        let Some((hash, scheduled)) = victim else { return false };
+        let is_victim = |entry: &Box<Entry>| {
+            entry.hash() == hash && entry.scheduled == scheduled && entry.is_answer()
+        };
+        match self.table.find_entry(hash, is_victim) {
+            Ok(found) => budget.remove(found.remove().0.cost()),
+            Err(_) => return false,
+        }
+        true
+    }
+
+    /// Gives memory back after many records have gone.
+    pub(super) fn shrink(&mut self) {
+        if self.table.capacity() > 4 * self.table.len().max(16) {
+            self.table.shrink_to(2 * self.table.len(), |entry| entry.hash());
+        }
+        if self.watchers.is_empty() {
+            self.watchers.shrink_to_fit();
+        }
+    }
+
+    pub(super) fn watch(&mut self, key: &RecordKey) -> Watch {
+        if let Some(notify) = self.watchers.get(key.as_str()).and_then(Weak::upgrade) {
+            return Watch::armed(notify);
+        }
+        if self.watchers.len() >= self.prune_at {
+            self.watchers.retain(|_, watcher| watcher.strong_count() > 0);
+            self.prune_at = 64.max(2 * self.watchers.len());
+        }
+        let notify = Arc::new(Notify::new());
+        self.watchers.insert(key.as_str().into(), Arc::downgrade(&notify));
+        Watch::armed(notify)
+    }
+
+    /// Wakes whoever watches `key`.
+    pub(super) fn wake(&mut self, key: &RecordKey) {
+        if self.watchers.is_empty() {
+            return;
+        }
+        if let Some(notify) = self.watchers.remove(key.as_str()).and_then(|weak| weak.upgrade()) {
+            notify.notify_waiters();
+        }
+    }
+
+    fn find(&self, hash: u64, key: &RecordKey) -> Option<&Entry> {
+        self.table.find(hash, |entry| entry.is_key(hash, key.as_str())).map(|entry| &**entry)
+    }
+}
+
+/// How much the store may hold, and how much it does.
+#[derive(Debug)]
+pub(super) struct Budget {
+    max_entries: u64,
+    max_bytes: u64,
+    entries: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Budget {
+    pub(super) fn new(max_entries: u64, max_bytes: u64) -> Self {
+        Self { max_entries, max_bytes, entries: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+    }
+
+    /// Whether another record with this key fits. Racing callers may overshoot by one each.
+    pub(super) fn admits(&self, key: &RecordKey) -> bool {
+        let cost = base_cost() + key.as_str().len() as u64;
+        self.entries.load(Relaxed) < self.max_entries
+            && self.bytes.load(Relaxed).saturating_add(cost) <= self.max_bytes
+    }
+
+    fn has_bytes(&self, more: usize) -> bool {
+        self.bytes.load(Relaxed).saturating_add(more as u64) <= self.max_bytes
+    }
+
+    fn add(&self, cost: u64) {
+        self.entries.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(cost, Relaxed);
+    }
+
+    fn remove(&self, cost: u64) {
+        self.entries.fetch_sub(1, Relaxed);
+        self.bytes.fetch_sub(cost, Relaxed);
+    }
+
+    fn resize(&self, before: u64, after: u64) {
+        if after >= before {
+            self.bytes.fetch_add(after - before, Relaxed);
+        } else {
+            self.bytes.fetch_sub(before - after, Relaxed);
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage { entries: self.entries.load(Relaxed), bytes: self.bytes.load(Relaxed) }
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Usage { entries, bytes } = self.usage();
+        let (max_entries, max_bytes) = (self.max_entries, self.max_bytes);
+        write!(formatter, "{entries} of {max_entries} records, {bytes} of {max_bytes} bytes")
+    }
+}

@@ -1,0 +1,226 @@
+//! Where records live: the [`Store`] trait, the state table every store obeys, and the embedded
+//! [`MemoryStore`].
+
+mod error;
+mod future;
+mod memory;
+mod record;
+pub mod table;
+mod watch;
+
+pub use error::{StoreError, StoreErrorKind};
+pub use future::StoreFuture;
+pub use memory::{MemoryOptions, MemoryStore};
+pub use record::{
+    AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, Record, Renewed,
+    Resolution, Resolved, Settled, State, Token, Value,
+};
+pub use watch::Watch;
+
+use crate::key::RecordKey;
+use std::fmt;
+use std::time::Duration;
+
+/// The answer of a verb.
+pub type Answer<'a, T> = StoreFuture<'a, Result<T, StoreError>>;
+
+/// A place that keeps records and applies the state table to them, one atomic step a verb.
+///
+/// # Implementing
+///
+/// An implementation
+///
+/// * MUST apply each verb to its record as one atomic step, as [`table`] says: read the record and
+///   its remaining time to live, call the function of the verb's name, write what it returns;
+/// * MUST take time from one clock for all callers (the server's), never from the caller's;
+/// * MUST keep what it acknowledged until its time to live is over, and MUST NOT evict earlier;
+/// * MUST answer [`StoreErrorKind::Full`] and [`StoreErrorKind::Contended`] only if the verb had no
+///   effect; any other failure counts as "may or may not have taken effect";
+/// * MUST let [`complete`](Store::complete) and [`renew`](Store::renew) of a granted attempt
+///   succeed when it is full, `complete` without its value if need be;
+/// * MUST stay consistent when a future is dropped before it is ready; the verb may then take
+///   effect or not, also later;
+/// * MAY wake [`Watch`]es too often, and SHOULD wake them whenever a record leaves
+///   [`State::Processing`].
+///
+/// `idempotent_runtime::testing::contract` (feature `testing`) checks all of this on any store.
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// Who may run the body. See [`table::begin`].
+    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun>;
+
+    /// The body returned a value. See [`table::complete`].
+    fn complete<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        value: Option<Value>,
+        retention: Duration,
+    ) -> Answer<'a, Completed>;
+
+    /// The body returned an error. See [`table::fail`].
+    fn fail<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        failure: Failure,
+        retention: Duration,
+    ) -> Answer<'a, Settled>;
+
+    /// The body started, and was dropped or panicked. See [`table::abandon`].
+    fn abandon<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        retention: Duration,
+    ) -> Answer<'a, Settled>;
+
+    /// The body never started. See [`table::release`].
+    fn release<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        retention: Duration,
+    ) -> Answer<'a, Settled>;
+
+    /// The body still runs. See [`table::renew`].
+    fn renew<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        lease: Duration,
+    ) -> Answer<'a, Renewed>;
+
+    /// The record, if there is one.
+    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>>;
+
+    /// Removes a record, or with `force` frees one that is held. See [`table::forget`].
+    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten>;
+
+    /// Ends an attempt whose outcome was unknown. See [`table::resolve`].
+    fn resolve<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        resolution: Resolution,
+        retention: Duration,
+    ) -> Answer<'a, Resolved>;
+
+    /// Whether this store answers from its own memory, without waiting for anything.
+    ///
+    /// The callers of one key in one process are merged before they reach a store that is not
+    /// local. A local store MUST return [`StoreFuture::ready`] from every verb.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Begins many keys. The answers come in the order of the requests.
+    ///
+    /// The provided method begins them one after the other.
+    fn begin_many<'a>(
+        &'a self,
+        requests: &'a [(RecordKey, BeginRequest)],
+    ) -> StoreFuture<'a, Vec<Result<Begun, StoreError>>> {
+        StoreFuture::new(async move {
+            let mut answers = Vec::with_capacity(requests.len());
+            for (key, request) in requests {
+                answers.push(self.begin(key, request).await);
+            }
+            answers
+        })
+    }
+
+    /// Completes many keys. The answers come in the order of the requests.
+    ///
+    /// The provided method completes them one after the other.
+    fn complete_many<'a>(
+        &'a self,
+        requests: &'a [CompleteRequest],
+    ) -> StoreFuture<'a, Vec<Result<Completed, StoreError>>> {
+        StoreFuture::new(async move {
+            let mut answers = Vec::with_capacity(requests.len());
+            for request in requests {
+                let value = request.value.clone();
+                let done = self.complete(&request.key, &request.attempt, value, request.retention);
+                answers.push(done.await);
+            }
+            answers
+        })
+    }
+
+    /// Renews many leases. The answers come in the order of the requests.
+    ///
+    /// The provided method renews them one after the other.
+    fn renew_many<'a>(
+        &'a self,
+        requests: &'a [RenewRequest],
+    ) -> StoreFuture<'a, Vec<Result<Renewed, StoreError>>> {
+        StoreFuture::new(async move {
+            let mut answers = Vec::with_capacity(requests.len());
+            for request in requests {
+                answers.push(self.renew(&request.key, &request.attempt, request.lease).await);
+            }
+            answers
+        })
+    }
+
+    /// Watches a record from now on: the [`Watch`] wakes when the record may have changed.
+    ///
+    /// Whoever watches looks again after this returns, so a change between two looks is never
+    /// missed. The provided method returns a watch that never wakes; waiters then poll.
+    fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
+        let _ = key;
+        StoreFuture::ready(Ok(Watch::never()))
+    }
+
+    /// Removes what has expired, if the store does not do so by itself. Called now and then, in
+    /// the background.
+    fn maintain(&self) -> Maintenance {
+        Maintenance::default()
+    }
+
+    /// What the store holds, if it can tell without asking anybody.
+    fn usage(&self) -> Option<Usage> {
+        None
+    }
+}
+
+/// One entry of [`Store::complete_many`].
+#[derive(Clone, Debug)]
+pub struct CompleteRequest {
+    /// Which record.
+    pub key: RecordKey,
+    /// By which attempt.
+    pub attempt: AttemptId,
+    /// The encoded answer.
+    pub value: Option<Value>,
+    /// How long the answer is kept.
+    pub retention: Duration,
+}
+
+/// One entry of [`Store::renew_many`].
+#[derive(Clone, Debug)]
+pub struct RenewRequest {
+    /// Which record.
+    pub key: RecordKey,
+    /// By which attempt.
+    pub attempt: AttemptId,
+    /// How long the lease is to be from now.
+    pub lease: Duration,
+}
+
+/// What [`Store::maintain`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Maintenance {
+    /// How many expired records were removed.
+    pub expired: u64,
+}
+
+/// What a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Records, expired ones that are not yet removed included.
+    pub entries: u64,
+    /// Bytes of keys and values, with the store's own cost per record.
+    pub bytes: u64,
+}

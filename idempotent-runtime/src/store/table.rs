@@ -1,0 +1,271 @@
+//! The state table: what each verb answers for each record, and what the record becomes.
+//!
+//! Pure functions of record, request and remaining time to live. Every store executes these, or
+//! mirrors them; they are the one place where the rules are written.
+
+use super::record::{
+    AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, Renewed,
+    Resolution, Resolved, Settled, State,
+};
+use crate::config::Abandon;
+use std::time::Duration;
+
+/// A record that has not expired, and how long it still lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Living {
+    /// The record without its value.
+    pub head: Head,
+    /// How long it still lives; more than zero.
+    pub ttl: Duration,
+}
+
+/// What becomes of the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Nothing changes.
+    Keep,
+    /// The record becomes this, with the value the verb carried and none if it carried none.
+    Put {
+        /// The record without its value.
+        head: Head,
+        /// How long it lives from now.
+        ttl: Duration,
+    },
+    /// The record goes.
+    Delete,
+}
+
+/// An answer, and what becomes of the record.
+pub type Step<A> = (A, Write);
+
+/// Who may run the body.
+pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> {
+    let Some(Living { head, ttl }) = record else {
+        return grant(request, 1, request.fence_seed);
+    };
+    let attempt = head.attempt;
+    let same_token = attempt.token == request.token;
+    let lease_left = head.lease_left(ttl);
+    let answer = match head.state {
+        State::Processing if same_token => Begun::Fresh(attempt),
+        State::Processing | State::Abandoned | State::Succeeded | State::FailedFinal
+            if differ(&attempt, request) =>
+        {
+            Begun::Mismatch
+        }
+        State::Processing if !lease_left.is_zero() => {
+            // A server clock that was set back must not keep callers away for longer than a lease.
+            Begun::InFlight { retry_after: lease_left.min(head.lease) }
+        }
+        State::Processing if head.abandon == Abandon::Retry => return take_over(&head, request),
+        State::Processing | State::Abandoned => Begun::Indeterminate { number: attempt.number },
+        State::FailedFree if same_token => Begun::Superseded,
+        State::FailedFree => return take_over(&head, request),
+        State::FailedFinal => Begun::FailedFinal { number: attempt.number, value: () },
+        State::Succeeded => Begun::Succeeded { number: attempt.number, value: () },
+        // A window that was begun again with its own token: the reply was lost.
+        State::Taken if same_token => Begun::Fresh(attempt),
+        State::Taken => Begun::Taken { retry_after: ttl },
+    };
+    (answer, Write::Keep)
+}
+
+/// The body returned a value, which `complete` carries.
+pub fn complete(
+    record: Option<Living>,
+    attempt: &AttemptId,
+    retention: Duration,
+) -> Step<Completed> {
+    let Some(Living { head, .. }) = record else {
+        let head = Head {
+            attempt: *attempt,
+            state: State::Succeeded,
+            abandon: Abandon::Retry,
+            lease: Duration::ZERO,
+            linger: retention,
+        };
+        return (Completed::Vanished, Write::Put { head, ttl: retention });
+    };
+    match (owner(&head, attempt), head.state) {
+        (Owner::This, State::Processing) => {
+            (Completed::Stored, put(&head, State::Succeeded, retention))
+        }
+        (Owner::This, State::Succeeded) => (Completed::Stored, Write::Keep),
+        _ => (Completed::Superseded, Write::Keep),
+    }
+}
+
+/// The body returned an error. A final one is carried by `fail`.
+pub fn fail(
+    record: Option<Living>,
+    attempt: &AttemptId,
+    failure: &Failure,
+    retention: Duration,
+) -> Step<Settled> {
+    let state = match failure {
+        Failure::Free => State::FailedFree,
+        Failure::Final(_) => State::FailedFinal,
+    };
+    settle(record, attempt, |head| put(head, state, retention), state)
+}
+
+/// The body started, and was dropped or panicked.
+pub fn abandon(
+    record: Option<Living>,
+    attempt: &AttemptId,
+    retention: Duration,
+) -> Step<Settled> {
+    let policy = record.map(|record| record.head.abandon);
+    match policy {
+        Some(Abandon::Block) => {
+            let write = |head: &Head| put(head, State::Abandoned, head.linger);
+            settle(record, attempt, write, State::Abandoned)
+        }
+        _ => fail(record, attempt, &Failure::Free, retention),
+    }
+}
+
+/// The body never started.
+pub fn release(
+    record: Option<Living>,
+    attempt: &AttemptId,
+    retention: Duration,
+) -> Step<Settled> {
+    let taken = record.is_some_and(|record| {
+        record.head.state == State::Taken && record.head.attempt.token == attempt.token
+    });
+    if taken {
+        return (Settled::Done, Write::Delete);
+    }
+    let write = |head: &Head| match head.attempt.number {
+        1 => Write::Delete,
+        _ => put(head, State::FailedFree, retention),
+    };
+    settle(record, attempt, write, State::FailedFree)
+}
+
+/// The body still runs. Never shortens what the record has left.
+pub fn renew(record: Option<Living>, attempt: &AttemptId, lease: Duration) -> Step<Renewed> {
+    match record {
+        Some(Living { head, ttl })
+            if head.state == State::Processing && head.attempt.token == attempt.token =>
+        {
+            let longer = head.linger + lease;
+            let write = if longer > ttl { Write::Put { head, ttl: longer } } else { Write::Keep };
+            (Renewed::Extended, write)
+        }
+        _ => (Renewed::Lost, Write::Keep),
+    }
+}
+
+/// An operator removes a record. A held one only with `force`, and then the key is freed by a
+/// tombstone, so that the attempt that held it is superseded.
+pub fn forget(record: Option<Living>, force: bool) -> Step<Forgotten> {
+    match record {
+        None => (Forgotten::NotFound, Write::Keep),
+        Some(Living { head, ttl }) => match (head.state, force) {
+            (State::Processing | State::Abandoned, false) => (Forgotten::Held, Write::Keep),
+            (State::Processing | State::Abandoned, true) => {
+                (Forgotten::Freed, put(&head, State::FailedFree, ttl))
+            }
+            _ => (Forgotten::Deleted, Write::Delete),
+        },
+    }
+}
+
+/// An operator found out what became of an attempt whose outcome was unknown. A value, if there
+/// is one, is carried by `resolve`.
+pub fn resolve<V>(
+    record: Option<Living>,
+    resolution: &Resolution<V>,
+    retention: Duration,
+) -> Step<Resolved> {
+    let Some(Living { head, ttl }) = record else {
+        return (Resolved::NotFound, Write::Keep);
+    };
+    let unknown = match head.state {
+        State::Abandoned => true,
+        State::Processing => head.lease_left(ttl).is_zero(),
+        _ => false,
+    };
+    if !unknown {
+        return (Resolved::NotIndeterminate(head.state), Write::Keep);
+    }
+    let state = match resolution {
+        Resolution::Succeeded(_) => State::Succeeded,
+        Resolution::Retry => State::FailedFree,
+    };
+    (Resolved::Done, put(&head, state, retention))
+}
+
+fn grant(request: &BeginRequest, number: u32, fence: u64) -> Step<Begun<()>> {
+    let attempt =
+        AttemptId { token: request.token, number, fence, fingerprint: request.fingerprint };
+    let (head, ttl) = match request.claim {
+        Claim::Lease { lease, linger, abandon } => (
+            Head { attempt, state: State::Processing, abandon, lease, linger },
+            lease.saturating_add(linger),
+        ),
+        Claim::Window { window } => (
+            Head {
+                attempt,
+                state: State::Taken,
+                abandon: Abandon::Retry,
+                lease: Duration::ZERO,
+                linger: window,
+            },
+            window,
+        ),
+    };
+    (Begun::Fresh(attempt), Write::Put { head, ttl })
+}
+
+fn take_over(head: &Head, request: &BeginRequest) -> Step<Begun<()>> {
+    let number = head.attempt.number.saturating_add(1);
+    let fence = request.fence_seed.max(head.attempt.fence.saturating_add(1));
+    grant(request, number, fence)
+}
+
+/// The shared rule of the terminal verbs: by token, first one wins, a repeat is fine.
+fn settle(
+    record: Option<Living>,
+    attempt: &AttemptId,
+    write: impl FnOnce(&Head) -> Write,
+    settled: State,
+) -> Step<Settled> {
+    let Some(Living { head, .. }) = record else {
+        return (Settled::Vanished, Write::Keep);
+    };
+    match (owner(&head, attempt), head.state) {
+        (Owner::This, State::Processing) => (Settled::Done, write(&head)),
+        (Owner::This, state) if state == settled => (Settled::Done, Write::Keep),
+        _ => (Settled::Superseded, Write::Keep),
+    }
+}
+
+#[derive(PartialEq)]
+enum Owner {
+    This,
+    Another,
+}
+
+fn owner(head: &Head, attempt: &AttemptId) -> Owner {
+    if head.attempt.token == attempt.token { Owner::This } else { Owner::Another }
+}
+
+fn differ(attempt: &AttemptId, request: &BeginRequest) -> bool {
+    matches!((attempt.fingerprint, request.fingerprint), (Some(old), Some(new)) if old != new)
+}
+
+fn put(head: &Head, state: State, ttl: Duration) -> Write {
+    let mut head = Head { state, ..*head };
+    if state == State::FailedFree {
+        // A failed attempt binds nobody to its payload.
+        head.attempt.fingerprint = None;
+    }
+    Write::Put { head, ttl }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -1,0 +1,1 @@
+//! The attribute, used from the 2021 edition.

@@ -1,0 +1,16 @@
+use idempotent_runtime::{Error, idempotent};
+
+#[idempotent(
+    key = "id",
+    mode = "window",
+    max_run = "1h",
+    abandon = "block",
+    final_errors = is_final,
+    on_replay = count,
+    expire_with = retention
+)]
+async fn create(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use idempotent_runtime::idempotent;
+
+#[idempotent]
+mod orders {}
+
+fn main() {}

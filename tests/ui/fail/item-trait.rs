@@ -1,0 +1,6 @@
+use idempotent_runtime::idempotent;
+
+#[idempotent]
+trait Orders {}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use idempotent_runtime::{Error, idempotent};
+
+#[idempotent(key = "id")]
+async fn create(id: u64) -> Result<u64, Error> {
+    drop(id);
+    Ok("one")
+}
+
+fn main() {}
