@@ -196,15 +196,13 @@ impl<'a> Expansion<'a> {
             Some(_) => quote_spanned!(self.span=> { #stmts }),
             None => stmts,
         };
-        let span = match &self.args.detach {
-            Some(given) => self.span.located_at(given.name.span()),
-            None => self.span,
-        };
+        let span = self.run_span();
         quote_spanned!(span=> let __idempotent_body = async move { #edge #scope };)
     }
 
     fn run(&self) -> TokenStream {
-        let Self { args, span, .. } = self;
+        let args = self.args;
+        let span = &self.run_span();
         let private = self.runtime.private(*span);
         let parts = [
             args.scope.as_ref().map(|_| ("scope", quote_spanned!(*span=> __idempotent_scope))),
@@ -228,6 +226,14 @@ impl<'a> Expansion<'a> {
                 #body,
             )
             .await
+        }
+    }
+
+    /// What is not `Send` is wrong because of `detach`.
+    fn run_span(&self) -> Span {
+        match &self.args.detach {
+            Some(given) => self.span.located_at(given.name.span()),
+            None => self.span,
         }
     }
 

@@ -51,11 +51,13 @@ impl Function {
     pub(crate) fn parse(item: &TokenStream) -> syn::Result<Self> {
         match syn::parse2(item.clone()) {
             Ok(Parsed::Function(function)) => Ok(*function),
-            Ok(Parsed::WithoutBody(sig)) => Err(mistake(
-                &sig.ident,
-                format!("`{}` has no body to run", sig.ident),
-                "put `#[idempotent(..)]` on the function in the `impl` block",
-            )),
+            Ok(Parsed::WithoutBody(sig)) => Err(variadic(&sig).unwrap_or_else(|| {
+                mistake(
+                    &sig.ident,
+                    format!("`{}` has no body to run", sig.ident),
+                    "put `#[idempotent(..)]` on the function in the `impl` block",
+                )
+            })),
             Err(_) => Err(not_a_function(item)),
         }
     }
@@ -150,6 +152,13 @@ impl Function {
         brace.surround(&mut tokens, |tokens| tokens.extend(quote!(#(#inner)* #body)));
         tokens
     }
+}
+
+/// Arguments that have no names.
+pub(crate) fn variadic(sig: &Signature) -> Option<syn::Error> {
+    let dots = sig.variadic.as_ref()?.dots;
+    let what = format!("`{}` takes a variable number of arguments", sig.ident);
+    Some(mistake(dots, what, "name every parameter"))
 }
 
 /// A borrow in the type of a parameter, by its first token.
@@ -264,5 +273,131 @@ fn not_a_function(item: &TokenStream) -> syn::Error {
             let at = if first.is_empty() { quote_spanned!(Span::call_site()=> _) } else { first };
             mistake(at, "`#[idempotent]` goes on an async function", help)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::parse_quote;
+
+    use super::*;
+
+    fn names(item: TokenStream) -> Vec<String> {
+        let function = Function::parse(&item).unwrap();
+        function.bindings().iter().map(|binding| binding.name.to_string()).collect()
+    }
+
+    fn refusal(item: TokenStream) -> String {
+        Function::parse(&item).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn names_inside_patterns_are_parameters_and_underscores_are_not() {
+        let item = quote! {
+            async fn f(&self, Json(req): Json<T>, (a, [b, ..]): P, S { c, d: e }: S, mut g: u8, _: u8) {}
+        };
+        assert_eq!(names(item), ["self", "req", "a", "b", "c", "e", "g"]);
+    }
+
+    #[test]
+    fn patterns_that_async_trait_moved_are_found_in_the_body() {
+        let item = quote! {
+            fn f<'a>(&'a self, __arg1: P, x: u8, __arg3: u8) -> Pin<Box<dyn Future<Output = R> + 'a>> {
+                Box::pin(async move {
+                    let __self = self;
+                    let (a, mut b) = { let __arg1 = __arg1; __arg1 };
+                    let x = x;
+                    let __arg3 = __arg3;
+                })
+            }
+        };
+        assert_eq!(names(item), ["self", "a", "b", "x"]);
+    }
+
+    #[test]
+    fn a_body_is_not_parsed() {
+        let item = quote!(async fn f() -> R { syntax of { the future } });
+        assert!(Function::parse(&item).is_ok());
+    }
+
+    #[test]
+    fn other_items_are_named() {
+        assert!(
+            refusal(quote!(
+                struct A;
+            ))
+            .contains("not on a struct")
+        );
+        assert!(
+            refusal(quote!(
+                enum A {}
+            ))
+            .contains("not on an enum")
+        );
+        assert!(refusal(quote!(impl A {})).contains("not on an `impl` block"));
+        assert!(
+            refusal(quote!(
+                trait A {}
+            ))
+            .contains("not on a trait")
+        );
+        assert!(
+            refusal(quote!(
+                mod a {}
+            ))
+            .contains("not on a module")
+        );
+        assert!(
+            refusal(quote!(
+                static A: u8 = 1;
+            ))
+            .contains("goes on an async function")
+        );
+        assert!(
+            refusal(quote!(
+                async fn f(&self);
+            ))
+            .contains("`f` has no body to run")
+        );
+    }
+
+    #[test]
+    fn self_types_are_found_in_the_signature_only() {
+        let mentions = |item| Function::parse(&item).unwrap().mentions_self_type();
+        assert!(mentions(quote!(
+            async fn f(a: Vec<Self>) -> R {}
+        )));
+        assert!(mentions(quote!(
+            async fn f() -> Result<Self, E> {}
+        )));
+        assert!(!mentions(quote!(
+            async fn f(a: u8) -> R {
+                Self::new()
+            }
+        )));
+    }
+
+    #[test]
+    fn borrows_are_found_where_they_are_the_callers() {
+        let borrowed = |input: FnArg| borrow(&input).map(|at| at.to_string());
+        assert_eq!(borrowed(parse_quote!(&self)).unwrap(), "&");
+        assert_eq!(borrowed(parse_quote!(self: &Self)).unwrap(), "&");
+        assert_eq!(borrowed(parse_quote!(a: Vec<&str>)).unwrap(), "&");
+        assert_eq!(borrowed(parse_quote!(a: Cow<'_, str>)).unwrap(), "'_");
+        assert_eq!(borrowed(parse_quote!(self: Arc<Self>)), None);
+        assert_eq!(borrowed(parse_quote!(a: &'static str)), None);
+        assert_eq!(borrowed(parse_quote!(a: fn(&str) -> &str)), None);
+        assert_eq!(borrowed(parse_quote!(a: Box<dyn Fn(&str)>)), None);
+        assert_eq!(borrowed(parse_quote!(a: impl Fn(&u8))), None);
+    }
+
+    #[test]
+    fn references_are_found_in_the_value_and_not_in_the_error() {
+        let found = |ty: Type| borrowed_value(&ty).is_some();
+        assert!(found(parse_quote!(Result<&str, E>)));
+        assert!(found(parse_quote!(Result<Vec<&'static str>, E>)));
+        assert!(!found(parse_quote!(Result<String, &'static str>)));
+        assert!(!found(parse_quote!(Result<fn(&str), E>)));
+        assert!(!found(parse_quote!(Alias)));
     }
 }

@@ -40,13 +40,12 @@ fn kind(function: &Function) -> syn::Result<()> {
         let what = format!("`{name}` is a `const fn`, which cannot ask a store");
         return Err(mistake(token, what, format!("`async fn {name}(..)`")));
     }
+    if let Some(error) = function::variadic(sig) {
+        return Err(error);
+    }
     if let Some(abi) = &sig.abi {
         let what = format!("`{name}` is an `extern` function, which other languages cannot await");
         return Err(mistake(abi, what, format!("`async fn {name}(..)`")));
-    }
-    if let Some(variadic) = &sig.variadic {
-        let what = format!("`{name}` takes a variable number of arguments");
-        return Err(mistake(variadic.dots, what, "name every parameter"));
     }
     if let Shape::Plain = function.shape {
         let what = format!("`{name}` is not async");
@@ -234,5 +233,98 @@ fn may_be_result(returns: &Type) -> bool {
         Type::Paren(paren) => may_be_result(&paren.elem),
         Type::Path(_) | Type::Macro(_) | Type::Verbatim(_) => true,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn messages(arguments: TokenStream, item: TokenStream) -> Vec<String> {
+        let mut mistakes = Mistakes::default();
+        let args = Args::parse(arguments, &mut mistakes);
+        validate(&args, &Function::parse(&item).unwrap(), &mut mistakes);
+        match mistakes.or(()) {
+            Ok(()) => Vec::new(),
+            Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),
+        }
+    }
+
+    fn create() -> TokenStream {
+        quote!(
+            async fn create(req: Request, user: u64) -> Result<u64, Error> {}
+        )
+    }
+
+    #[test]
+    fn a_wrong_value_is_the_only_mistake_that_it_causes() {
+        let method = quote!(
+            async fn create(&self) -> Result<impl Sized, Error> {}
+        );
+        let found = messages(quote!(name = "", mode = "stong"), method);
+        assert_eq!(found.len(), 2, "{found:#?}");
+        let found = messages(quote!(mode = "stong", wait = 3, on_replay = count), create());
+        assert_eq!(found.len(), 1, "{found:#?}");
+    }
+
+    #[test]
+    fn a_function_of_the_wrong_kind_is_one_mistake() {
+        for item in [
+            quote!(
+                fn create(&self) -> impl Future<Output = Result<u64, Error>> {}
+            ),
+            quote!(
+                const fn create() {}
+            ),
+            quote!(
+                async extern "C" fn create() -> Result<u64, Error> {}
+            ),
+            quote!(
+                async fn create() {}
+            ),
+        ] {
+            let found = messages(quote!(), item);
+            assert_eq!(found.len(), 1, "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn roots_are_parameters() {
+        assert_eq!(messages(quote!(key = (req.id, user), scope = "user"), create()), [""; 0]);
+        assert_eq!(
+            messages(quote!(key = "{request.id}:{request.b}"), create()),
+            ["`request` is not a parameter of `create`\n\
+             help: did you mean `req`? the parameters are `req`, `user`"]
+        );
+        assert_eq!(
+            messages(quote!(key = NIGHTLY), create()),
+            ["`NIGHTLY` is not a parameter of `create`\n\
+             help: the parameters are `req`, `user`; for a constant: `key = const NIGHTLY`"]
+        );
+        assert_eq!(
+            messages(quote!(scope = self.tenant), create()),
+            ["`scope` uses `self`, but `create` has no receiver\n\
+             help: the parameters are `req`, `user`"]
+        );
+    }
+
+    #[test]
+    fn names_are_proposed_with_the_noun_first() {
+        let dotted = |name: &str| dotted(&Ident::new(name, proc_macro2::Span::call_site()));
+        assert_eq!(dotted("create_order"), "order.create");
+        assert_eq!(dotted("create_big_order"), "big_order.create");
+        assert_eq!(dotted("create"), "my_service.create");
+    }
+
+    #[test]
+    fn window_and_reject_leave_some_arguments_nothing_to_do() {
+        let reject = quote!(mode = "reject", expire_with = f, fingerprint = "user", lease = 3);
+        assert_eq!(messages(reject, create()), [""; 0]);
+        let window = quote!(mode = "window", expire = 5, message = "m", scope = "user", detach);
+        assert_eq!(messages(window, create()), [""; 0]);
+        assert_eq!(messages(quote!(mode = "reject", wait = 3, on_replay = f), create()).len(), 2);
+        assert_eq!(messages(quote!(wait = 3, on_replay = f), create()), [""; 0]);
     }
 }

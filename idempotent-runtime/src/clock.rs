@@ -2,12 +2,16 @@
 //!
 //! Leases, waits and the expiry of the memory store all read it; nothing else does.
 
-use crate::sync::{Mutex, lock};
-use std::fmt;
+#[cfg(any(test, feature = "testing"))]
+mod manual;
+
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use manual::Manual;
+
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker};
+use std::sync::OnceLock;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where time comes from: the system, or a test.
@@ -18,7 +22,8 @@ pub struct Clock(Source);
 enum Source {
     #[default]
     System,
-    Manual(Arc<Manual>),
+    #[cfg(any(test, feature = "testing"))]
+    Manual(std::sync::Arc<Manual>),
 }
 
 /// A moment on a [`Clock`]: the time since its origin.
@@ -37,7 +42,7 @@ impl Moment {
     }
 
     pub(crate) fn after(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        Self(self.0.saturating_add(nanos(duration)))
     }
 
     /// How long from `earlier` to here; zero if it is not earlier.
@@ -52,26 +57,30 @@ impl Clock {
         Self(Source::System)
     }
 
-    #[cfg_attr(not(any(test, feature = "testing")), allow(dead_code))]
-    pub(crate) fn manual(manual: Arc<Manual>) -> Self {
+    #[cfg(any(test, feature = "testing"))]
+    pub(crate) fn manual(manual: std::sync::Arc<Manual>) -> Self {
         Self(Source::Manual(manual))
     }
 
     pub(crate) fn now(&self) -> Moment {
         match &self.0 {
-            Source::System => Moment(nanos(origin().elapsed())),
-            Source::Manual(manual) => lock(&manual.state).now,
+            Source::System => Moment(nanos(origin().instant.elapsed())),
+            #[cfg(any(test, feature = "testing"))]
+            Source::Manual(manual) => manual.now(),
         }
     }
 
-    /// Wall time in microseconds since 1970, the seed of fences.
-    pub(crate) fn unix_micros(&self) -> u64 {
-        match &self.0 {
-            Source::System => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX)),
-            Source::Manual(manual) => MANUAL_EPOCH_MICROS + lock(&manual.state).now.0 / 1_000,
-        }
+    /// Wall time at `moment` in microseconds since 1970, the seed of fences.
+    ///
+    /// The wall clock is read once per process; from there on the monotonic clock counts, so that
+    /// fences do not go back when somebody sets the time.
+    pub(crate) fn unix_micros(&self, moment: Moment) -> u64 {
+        let base = match &self.0 {
+            Source::System => origin().unix_micros,
+            #[cfg(any(test, feature = "testing"))]
+            Source::Manual(_) => manual::EPOCH_MICROS,
+        };
+        base + moment.0 / 1_000
     }
 
     /// Resolves at `moment`. System timers run on `timers`, not on the runtime that polls.
@@ -82,60 +91,31 @@ impl Clock {
                 let left = moment.since(self.now());
                 Sleep(Timer::System(Box::pin(tokio::time::sleep(left))))
             }
-            Source::Manual(manual) => Sleep(Timer::Manual(Arc::clone(manual), moment)),
+            #[cfg(any(test, feature = "testing"))]
+            Source::Manual(manual) => Sleep(Timer::Manual(manual.sleep_until(moment))),
         }
     }
 }
 
-fn origin() -> Instant {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    // One hour back, so that moments before the first call can be told apart from the origin.
-    *ORIGIN.get_or_init(|| Instant::now().checked_sub(Duration::from_secs(3600)).unwrap_or_else(Instant::now))
+/// When this process first looked at the clock.
+struct Origin {
+    instant: Instant,
+    unix_micros: u64,
+}
+
+fn origin() -> &'static Origin {
+    static ORIGIN: OnceLock<Origin> = OnceLock::new();
+    ORIGIN.get_or_init(|| Origin {
+        instant: Instant::now(),
+        unix_micros: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX / 2)),
+    })
 }
 
 fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-const MANUAL_EPOCH_MICROS: u64 = 1_700_000_000_000_000;
-
-/// The state of a clock that moves only when told to.
-#[derive(Debug)]
-pub(crate) struct Manual {
-    state: Mutex<ManualState>,
-}
-
-struct ManualState {
-    now: Moment,
-    sleepers: Vec<(Moment, Waker)>,
-}
-
-impl fmt::Debug for ManualState {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ManualState").field("now", &self.now).finish_non_exhaustive()
-    }
-}
-
-#[cfg_attr(not(any(test, feature = "testing")), allow(dead_code))]
-impl Manual {
-    pub(crate) fn new() -> Self {
-        let now = Moment(nanos(Duration::from_secs(3600)));
-        Self { state: Mutex::new(ManualState { now, sleepers: Vec::new() }) }
-    }
-
-    /// Moves the clock and wakes whoever slept until then.
-    pub(crate) fn advance(&self, by: Duration) {
-        let mut state = lock(&self.state);
-        state.now = state.now.after(by);
-        let now = state.now;
-        let (due, later) = state.sleepers.drain(..).partition(|(until, _)| *until <= now);
-        state.sleepers = later;
-        drop(state);
-        let due: Vec<(Moment, Waker)> = due;
-        for (_, waker) in due {
-            waker.wake();
-        }
-    }
+    let whole = duration.as_secs().saturating_mul(1_000_000_000);
+    whole.saturating_add(duration.subsec_nanos().into())
 }
 
 /// A future that resolves at a moment of its clock.
@@ -145,7 +125,8 @@ pub(crate) struct Sleep(Timer);
 #[derive(Debug)]
 enum Timer {
     System(Pin<Box<tokio::time::Sleep>>),
-    Manual(Arc<Manual>, Moment),
+    #[cfg(any(test, feature = "testing"))]
+    Manual(manual::Asleep),
 }
 
 impl Future for Sleep {
@@ -154,17 +135,8 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         match &mut self.0 {
             Timer::System(sleep) => sleep.as_mut().poll(context),
-            Timer::Manual(manual, until) => {
-                let mut state = lock(&manual.state);
-                if state.now >= *until {
-                    return Poll::Ready(());
-                }
-                let waker = context.waker();
-                if !state.sleepers.iter().any(|(at, known)| at == until && known.will_wake(waker)) {
-                    state.sleepers.push((*until, waker.clone()));
-                }
-                Poll::Pending
-            }
+            #[cfg(any(test, feature = "testing"))]
+            Timer::Manual(asleep) => Pin::new(asleep).poll(context),
         }
     }
 }
@@ -172,6 +144,7 @@ impl Future for Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn a_manual_clock_moves_only_when_told() {

@@ -71,6 +71,9 @@ impl Policy {
 
 /// Stores count in milliseconds. Rounded up, and never zero.
 pub(crate) fn whole_millis(duration: Duration) -> Duration {
+    if duration.subsec_nanos().is_multiple_of(1_000_000) && !duration.is_zero() {
+        return duration;
+    }
     let millis = duration.as_nanos().div_ceil(1_000_000).max(1);
     Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
 }

@@ -1,13 +1,23 @@
-//! The locks and atomics of this crate, which the concurrency checker swaps for its own.
+//! The locks, atomics, signals, tasks and sources of chance of this crate, which the concurrency
+//! checker swaps for its own.
 
-#[cfg(not(shuttle))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+#[cfg_attr(not(shuttle), path = "sync/native.rs")]
+#[cfg_attr(shuttle, path = "sync/checked.rs")]
+mod platform;
 
-#[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};
+#[cfg(all(test, shuttle))]
+pub(crate) use platform::check;
+pub(crate) use platform::{
+    Mutex, MutexGuard, Notify, OwnedNotified, RandomState, atomic, rng, run_on_thread, spawn_on,
+};
 
 /// Locks, also after a panic elsewhere: what the locks of this crate guard is consistent between
 /// any two statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// How many shards to have: few for the checker, to which every lock is a point to switch at.
+pub(crate) const fn shards(usual: usize) -> usize {
+    if cfg!(shuttle) { 2 } else { usual }
 }

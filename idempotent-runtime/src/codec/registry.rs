@@ -84,13 +84,13 @@ impl Codecs {
     pub(crate) fn encode<T: Serialize>(&self, value: &T) -> Result<Vec<u8>, CodecError> {
         match &self.active {
             Known::Json => caught(ENCODING, json::NAME, || {
-                let mut out = vec![id::JSON];
+                let mut out = started(id::JSON);
                 json::write(value, &mut out)?;
                 Ok(out)
             }),
             #[cfg(feature = "msgpack")]
             Known::MessagePack => caught(ENCODING, message_pack::NAME, || {
-                let mut out = vec![id::MESSAGE_PACK];
+                let mut out = started(id::MESSAGE_PACK);
                 message_pack::write(value, &mut out)?;
                 Ok(out)
             }),
@@ -149,6 +149,13 @@ impl Known {
             codec: Arc::new(codec),
         }))
     }
+}
+
+/// A buffer that starts with the codec's id, large enough for most values.
+fn started(id: u8) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    out.push(id);
+    out
 }
 
 const ENCODING: &str = "encoding the value";

@@ -35,8 +35,7 @@ pub(crate) fn acquire_now<'a>(call: &'a Prepared<'_>) -> Option<Acquired<'a>> {
     if !call.core().local {
         return None;
     }
-    let answer = begin_local(call);
-    match answer {
+    match begin_local(call, call.called_at) {
         Ok(Begun::InFlight { .. }) if call.policy.waits() => None,
         answer => Some(acquired(call, answer, call.called_at, None)),
     }

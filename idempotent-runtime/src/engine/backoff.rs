@@ -1,5 +1,6 @@
 //! Pauses that grow and differ.
 
+use crate::sync::rng;
 use rand::RngExt as _;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ impl Backoff {
     pub(crate) fn pause(&mut self) -> Duration {
         let full = self.next;
         self.next = (full * 2).min(self.limit);
-        full.mul_f64(rand::rng().random_range(0.5..=1.0))
+        full.mul_f64(rng().random_range(0.5..=1.0))
     }
 }
 

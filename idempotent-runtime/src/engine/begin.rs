@@ -22,9 +22,9 @@ const CONTENTION_LIMIT: Duration = Duration::from_millis(300);
 pub(crate) type BeginAnswer = (Result<Begun, StoreError>, Moment);
 
 /// Asks a local store, which answers at once.
-pub(crate) fn begin_local(call: &Prepared<'_>) -> Result<Begun, StoreError> {
+pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, StoreError> {
     let _timer = StoreTimer::start("begin");
-    let request = call.request(Token::random());
+    let request = call.request(Token::random(), now);
     call.core().store.begin(&call.key, &request).now().unwrap_or_else(|_| {
         let text = "the store says it is local, but did not answer at once";
         Err(StoreError::new(StoreErrorKind::Unavailable, text))
@@ -35,7 +35,7 @@ pub(crate) fn begin_local(call: &Prepared<'_>) -> Result<Begun, StoreError> {
 pub(crate) async fn begin(call: &Prepared<'_>, place: &mut Option<Place>) -> BeginAnswer {
     if call.core().local {
         let sent_at = call.core().clock.now();
-        return (begin_local(call), sent_at);
+        return (begin_local(call, sent_at), sent_at);
     }
     match place {
         Some(place) => {
@@ -71,12 +71,9 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
     let mut sends = 0;
     loop {
         let sent = slot.get_or_insert_with(|| {
-            Box::new(Sent {
-                request: call.request(Token::random()),
-                retention: call.policy.retention,
-                at: core.clock.now(),
-                begin: None,
-            })
+            let at = core.clock.now();
+            let request = call.request(Token::random(), at);
+            Box::new(Sent { request, retention: call.policy.retention, at, begin: None })
         });
         let sent_at = sent.at;
         let begin = sent.begin.get_or_insert_with(|| begin_future(call, sent.request));

@@ -75,16 +75,17 @@ impl<'a> Prepared<'a> {
         let config = instance.core().config.load();
         let policy = Policy::of(call.options, &config);
         let key = record_key(&call, &config)?;
+        let max_concurrent = config.max_concurrent;
         drop(config);
         let called_at = instance.core().clock.now();
         let Call { operation, options, fingerprint, .. } = call;
         let prepared = Self { instance, operation, options, key, fingerprint, policy, called_at };
-        prepared.admit()?;
+        prepared.admit(max_concurrent)?;
         Ok(prepared)
     }
 
     /// What can be refused before the store is asked.
-    fn admit(&self) -> Result<(), Error> {
+    fn admit(&self, max_concurrent: Option<usize>) -> Result<(), Error> {
         let core = self.core();
         if core.keeper.is_stopping() {
             return Err(self.error(ErrorKind::ShuttingDown));
@@ -93,7 +94,7 @@ impl<'a> Prepared<'a> {
         if current::holds(identity, &self.key) {
             return Err(self.error(ErrorKind::Reentrant));
         }
-        if let Some(limit) = core.config.load().max_concurrent
+        if let Some(limit) = max_concurrent
             && core.keeper.leases().count() >= limit
         {
             let text = format!("{limit} attempts are in flight in this process, the most allowed");
@@ -106,13 +107,13 @@ impl<'a> Prepared<'a> {
         self.instance.core()
     }
 
-    /// A request to begin, with a token of its own.
-    pub(crate) fn request(&self, token: Token) -> BeginRequest {
+    /// A request to begin, to be sent at `now`.
+    pub(crate) fn request(&self, token: Token, now: Moment) -> BeginRequest {
         let Policy { lease, linger, abandon, retention, mode, .. } = self.policy;
         BeginRequest {
             token,
             fingerprint: self.fingerprint,
-            fence_seed: self.core().clock.unix_micros(),
+            fence_seed: self.core().clock.unix_micros(now),
             claim: match mode {
                 Mode::Window => Claim::Window { window: retention },
                 Mode::Reject | Mode::Strong => Claim::Lease { lease, linger, abandon },

@@ -9,13 +9,12 @@ use crate::observe;
 use crate::race::race;
 use crate::store::{Renewed, Store};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, Notify, lock, run_on_thread, spawn_on};
 use std::future::Future;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::Notify;
 
 /// Owns the thread. Dropping it lets the thread finish its jobs and end.
 #[derive(Debug)]
@@ -53,10 +52,8 @@ impl Keeper {
             closed: AtomicBool::new(false),
         });
         let keep = keep(Arc::clone(&shared), store, clock, cleanup_interval, timers.clone());
-        let thread = thread::Builder::new()
-            .name("idempotent-keeper".to_owned())
-            .spawn(move || runtime.block_on(keep))?;
-        Ok(Self { shared, timers, thread: Mutex::new(Some(thread)) })
+        let thread = run_on_thread("idempotent-keeper", runtime, keep)?;
+        Ok(Self { shared, timers, thread: Mutex::new(thread) })
     }
 
     pub(crate) fn leases(&self) -> &Leases {
@@ -71,7 +68,7 @@ impl Keeper {
     /// Runs `job` to its end on the keeper's runtime.
     pub(crate) fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
         let running = Job::start(&self.shared);
-        self.timers.spawn(async move {
+        spawn_on(&self.timers, async move {
             job.await;
             drop(running);
         });
@@ -154,7 +151,7 @@ async fn keep(
         let next = due.next;
         if !due.renew.is_empty() {
             // On its own, so that a store that hangs does not keep leases from being seen to end.
-            tokio::spawn(renew(Arc::clone(&store), due));
+            spawn_on(&timers, renew(Arc::clone(&store), due));
         }
         let asleep = clock.sleep_until(next, &timers);
         race(asleep, shared.leases.keeper_is_needed()).await;

@@ -8,11 +8,10 @@ use crate::current::Current;
 use crate::key::RecordKey;
 use crate::store::{AttemptId, RenewRequest};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, Notify, lock, shards};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 
 /// One attempt of this process.
 #[derive(Debug)]
@@ -120,7 +119,7 @@ impl Lease {
     }
 }
 
-const SHARDS: usize = 16;
+const SHARDS: usize = shards(16);
 
 /// The attempts that run in this process.
 #[derive(Debug)]

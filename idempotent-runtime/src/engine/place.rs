@@ -5,9 +5,9 @@ use super::settle;
 use super::slots::{Member, Sent, Shared, Turn, Waits};
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
+use crate::sync::OwnedNotified;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::futures::OwnedNotified;
 
 /// A caller's place in a slot.
 #[derive(Debug)]

@@ -9,19 +9,17 @@ use crate::clock::Moment;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
 use crate::store::{BeginRequest, Begun, StoreError, StoreErrorKind, Value};
-use crate::sync::{Mutex, lock};
+use crate::sync::{Mutex, Notify, OwnedNotified, RandomState, lock, shards};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
-use tokio::sync::futures::OwnedNotified;
 
-const SHARDS: usize = 32;
+const SHARDS: usize = shards(32);
 
 /// All slots of an instance.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 //! taken for another.
 
 use sha2::{Digest, Sha256};
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -36,20 +37,22 @@ impl RecordKey {
         if key.len() > MAX_KEY_BYTES {
             return Err(InvalidKey::TooLong { bytes: key.len() });
         }
-        let length = prefix.len() + operation.len() + scope.len() + key.len() + 4;
-        let mut text = String::with_capacity(length);
-        push_name(&mut text, prefix);
-        text.push('|');
-        push_name(&mut text, operation);
-        text.push('|');
-        if !scope.is_empty() {
-            push_part(&mut text, scope.ambient);
+        // Composed in a buffer that is kept, so that a key costs one allocation.
+        SCRATCH.with_borrow_mut(|text| {
+            text.clear();
+            push_name(text, prefix);
             text.push('|');
-            push_part(&mut text, scope.own);
+            push_name(text, operation);
             text.push('|');
-        }
-        push_part(&mut text, key);
-        Ok(Self(text.into()))
+            if !scope.is_empty() {
+                push_part(text, scope.ambient);
+                text.push('|');
+                push_part(text, scope.own);
+                text.push('|');
+            }
+            push_part(text, key);
+            Ok(Self(text.as_str().into()))
+        })
     }
 
     /// The key as the store holds it.
@@ -85,12 +88,12 @@ pub(crate) struct Scope<'a> {
 
 impl Scope<'_> {
     fn is_empty(self) -> bool {
-        self.len() == 0
+        self.ambient.is_empty() && self.own.is_empty()
     }
+}
 
-    fn len(self) -> usize {
-        self.ambient.len() + self.own.len()
-    }
+thread_local! {
+    static SCRATCH: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
 /// Long parts are replaced by their hash, behind a word that no part can start with.
@@ -104,7 +107,7 @@ fn push_part(text: &mut String, part: &str) {
 }
 
 fn push_name(text: &mut String, name: &str) {
-    if !name.contains(['|', '\\']) {
+    if !name.bytes().any(|byte| matches!(byte, b'|' | b'\\')) {
         return text.push_str(name);
     }
     for character in name.chars() {

@@ -6,6 +6,7 @@
 
 use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
+use crate::sync::rng;
 use rand::Rng as _;
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ impl Token {
     /// A token nobody else has.
     pub fn random() -> Self {
         let mut bytes = [0; 16];
-        rand::rng().fill_bytes(&mut bytes);
+        rng().fill_bytes(&mut bytes);
         Self(bytes)
     }
 

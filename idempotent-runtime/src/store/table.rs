@@ -131,16 +131,16 @@ pub fn release(
     attempt: &AttemptId,
     retention: Duration,
 ) -> Step<Settled> {
-    let taken = record.is_some_and(|record| {
-        record.head.state == State::Taken && record.head.attempt.token == attempt.token
-    });
-    if taken {
-        return (Settled::Done, Write::Delete);
-    }
     let write = |head: &Head| match head.attempt.number {
         1 => Write::Delete,
         _ => put(head, State::FailedFree, retention),
     };
+    if let Some(Living { head, .. }) = record
+        && head.state == State::Taken
+        && owner(&head, attempt) == Owner::This
+    {
+        return (Settled::Done, write(&head));
+    }
     settle(record, attempt, write, State::FailedFree)
 }
 
@@ -150,7 +150,7 @@ pub fn renew(record: Option<Living>, attempt: &AttemptId, lease: Duration) -> St
         Some(Living { head, ttl })
             if head.state == State::Processing && head.attempt.token == attempt.token =>
         {
-            let longer = head.linger + lease;
+            let longer = head.linger.saturating_add(lease);
             let write = if longer > ttl { Write::Put { head, ttl: longer } } else { Write::Keep };
             (Renewed::Extended, write)
         }

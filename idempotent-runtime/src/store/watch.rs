@@ -1,12 +1,11 @@
 //! A sign that a record may have changed.
 
+use crate::sync::{Notify, OwnedNotified};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use tokio::sync::Notify;
-use tokio::sync::futures::OwnedNotified;
 
 /// Resolves when the watched record may have changed. May resolve without reason.
 pub struct Watch(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);

@@ -1,1 +1,94 @@
 //! The attribute, used from the 2021 edition.
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::Arc;
+
+    use idempotent_runtime::{idempotent, Error, Idempotency, KeyPart};
+
+    #[derive(KeyPart)]
+    struct OrderId(u64);
+
+    struct Request {
+        id: OrderId,
+        user: String,
+        note: Option<String>,
+        runs: Arc<AtomicU64>,
+    }
+
+    fn request() -> Request {
+        let runs = Arc::default();
+        Request { id: OrderId(7), user: "ada".to_owned(), note: None, runs }
+    }
+
+    #[idempotent(key = "req.id", expire = 300, mode = "strong")]
+    async fn create(req: Request) -> Result<u64, Error> {
+        Ok(req.runs.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    #[tokio::test]
+    async fn second_caller_gets_first_result() {
+        let runs = Arc::new(AtomicU64::new(0));
+        for _ in 0..2 {
+            let req = Request { runs: Arc::clone(&runs), ..request() };
+            assert_eq!(create(req).await.unwrap(), 1);
+        }
+        assert_eq!(runs.load(Ordering::Relaxed), 1);
+    }
+
+    #[idempotent(key = "user:{user}:{{{id}}}", mode = "reject", message = "twice")]
+    async fn template(Request { id, user, .. }: Request) -> Result<String, Error> {
+        Ok(format!("{user}{}", id.0))
+    }
+
+    #[tokio::test]
+    async fn templates_and_patterns_work() {
+        assert_eq!(template(request()).await.unwrap(), "ada7");
+        assert_eq!(template(request()).await.unwrap_err().message(), "twice");
+    }
+
+    struct Orders {
+        idem: Idempotency,
+        created: Vec<u64>,
+    }
+
+    impl Orders {
+        #[idempotent(name = "orders.create", key = (id, note?), mode = "strong", with = self.idem)]
+        async fn create(&mut self, id: u64, note: &Option<String>) -> Result<usize, Error> {
+            self.created.extend(note.iter().map(|_| id));
+            Ok(self.created.len())
+        }
+    }
+
+    #[tokio::test]
+    async fn methods_borrow_their_receiver_and_instance() {
+        let idem = Idempotency::builder().build().unwrap();
+        let mut orders = Orders { idem, created: Vec::new() };
+        let note = request().note.or_else(|| Some("first".to_owned()));
+        assert_eq!(orders.create(1, &note).await.unwrap(), 1);
+        assert_eq!(orders.create(1, &note).await.unwrap(), 1);
+        assert_eq!(orders.create(2, &note).await.unwrap(), 2);
+    }
+
+    #[idempotent(key = "async_", mode = "window", expire = "5s")]
+    async fn generic<T: KeyPart>(async_: T) -> Result<T, Error> {
+        Ok(async_)
+    }
+
+    #[tokio::test]
+    async fn windows_and_generics_work() {
+        assert_eq!(generic("once").await.unwrap(), "once");
+        assert!(generic("once").await.is_err());
+    }
+
+    #[idempotent(key = "id", mode = "strong", detach)]
+    async fn detached(id: u64) -> Result<u64, Error> {
+        Ok(id)
+    }
+
+    #[tokio::test]
+    async fn detached_bodies_answer() {
+        assert_eq!(detached(3).await.unwrap(), 3);
+    }
+}

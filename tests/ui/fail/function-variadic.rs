@@ -1,8 +1,8 @@
 use idempotent_runtime::idempotent;
 
-#[idempotent(key = "id")]
-unsafe extern "C" fn log(id: u64, mut _rest: ...) {
-    let _ = id;
+unsafe extern "C" {
+    #[idempotent(key = "id")]
+    fn log(id: u64, ...);
 }
 
 fn main() {}

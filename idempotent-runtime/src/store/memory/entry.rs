@@ -49,11 +49,14 @@ impl Entry {
             scheduled: u32::MAX,
             // Keys are bounded far below this.
             key_len: u32::try_from(key.len()).unwrap_or(u32::MAX),
-            key_and_value: [key.as_bytes(), value.unwrap_or_default()].concat().into_boxed_slice(),
+            key_and_value: match value {
+                None => key.as_bytes().into(),
+                Some(value) => [key.as_bytes(), value].concat().into(),
+            },
         }
     }
 
-    /// Becomes `head` with `value`; returns how many bytes it grew or shrank by.
+    /// Becomes `head` with `value`.
     pub(super) fn update(&mut self, head: &Head, expires: Moment, value: Option<&[u8]>) {
         self.expires = expires;
         self.fence = head.attempt.fence;
@@ -64,11 +67,16 @@ impl Entry {
         self.abandon = head.abandon;
         self.number = head.attempt.number;
         self.lease_ms = u32::try_from(millis(head.lease)).unwrap_or(u32::MAX);
-        if self.has_value || value.is_some() {
-            let key = &self.key_and_value[..self.key_len as usize];
-            self.key_and_value = [key, value.unwrap_or_default()].concat().into_boxed_slice();
+        let has_value = value.is_some();
+        if self.has_value || has_value {
+            let value = value.unwrap_or_default();
+            let mut bytes = std::mem::take(&mut self.key_and_value).into_vec();
+            bytes.truncate(self.key_len as usize);
+            bytes.reserve_exact(value.len());
+            bytes.extend_from_slice(value);
+            self.key_and_value = bytes.into_boxed_slice();
         }
-        self.has_value = value.is_some();
+        self.has_value = has_value;
     }
 
     pub(super) fn hash(&self) -> u64 {
@@ -125,5 +133,5 @@ pub(super) fn base_cost() -> u64 {
 }
 
 fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    duration.as_secs().saturating_mul(1000).saturating_add(duration.subsec_millis().into())
 }

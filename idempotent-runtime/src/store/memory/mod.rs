@@ -6,6 +6,8 @@
 mod entry;
 mod expiry;
 mod shard;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 
 use super::{
     Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Maintenance, Record,
@@ -14,16 +16,19 @@ use super::{
 };
 use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, MutexGuard, RandomState, lock, shards};
+use entry::Entry;
 use shard::{Budget, Put, Shard, Swept};
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::time::Duration;
 use table::{Living, Write};
 
-const SHARDS: usize = 64;
+const SHARDS: usize = shards(64);
 /// How many expired records one background step removes while it holds a shard.
 const SWEEP_STEP: usize = 1024;
+/// How often a `begin` looks for room that other callers may take before it.
+const ROOM_TRIES: usize = 8;
 
 /// Bounds and clock of a [`MemoryStore`].
 #[derive(Clone, Debug)]
@@ -121,11 +126,18 @@ impl MemoryStore {
     }
 
     fn open(&self, key: &RecordKey) -> Opened<'_> {
-        let hash = self.hasher.hash_one(key.as_str());
-        // The table inside a shard uses the low bits; the shard is chosen by the high ones.
-        let index = (hash >> 58) as usize % SHARDS;
-        let shard = lock(&self.shards[index]);
+        let hash = self.hash(key);
+        let shard = lock(&self.shards[Self::shard_of(hash)]);
         Opened { store: self, shard, hash, now: self.clock.now() }
+    }
+
+    fn hash(&self, key: &RecordKey) -> u64 {
+        self.hasher.hash_one(key.as_str())
+    }
+
+    /// The table inside a shard uses the low bits of a hash; the shard is chosen by the high ones.
+    fn shard_of(hash: u64) -> usize {
+        (hash >> 58) as usize % SHARDS
     }
 
     /// Applies a step of the state table to the record of `key`.
@@ -145,13 +157,14 @@ impl MemoryStore {
         (answer, put)
     }
 
-    /// Makes room by removing what has expired, and answers, if that was chosen.
-    fn make_room(&self) -> bool {
-        let mut freed = self.maintain().expired > 0;
-        if !freed && self.evict_answers {
-            freed = self.shards.iter().any(|shard| lock(shard).evict_answer(&self.budget));
-        }
-        freed
+    /// Makes room for `key` by removing what has expired, and answers, if that was chosen.
+    ///
+    /// `false` if there is none. Others may make room meanwhile, or take what was made.
+    fn make_room(&self, key: &RecordKey) -> bool {
+        let evict = |shard: &Mutex<Shard>| lock(shard).evict_answer(&self.budget);
+        self.maintain().expired > 0
+            || self.budget.admits(key)
+            || (self.evict_answers && self.shards.iter().any(evict))
     }
 }
 
@@ -165,7 +178,7 @@ struct Opened<'a> {
 
 impl Opened<'_> {
     fn living(&self, key: &RecordKey) -> Option<Living> {
-        self.shard.living(self.hash, key, self.now)
+        self.shard.find(self.hash, key)?.living(self.now)
     }
 
     fn write(&mut self, key: &RecordKey, write: Write, value: Option<&Value>) -> Put {
@@ -202,18 +215,19 @@ fn ready<'a, T>(answer: T) -> Answer<'a, T> {
 
 impl Store for MemoryStore {
     fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun> {
-        for _ in 0..2 {
+        for _ in 0..ROOM_TRIES {
             let mut opened = self.open(key);
             opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
-            let living = opened.living(key);
+            let entry = opened.shard.find(opened.hash, key);
+            let living = entry.and_then(|entry| entry.living(opened.now));
             let (answer, write) = table::begin(living, request);
-            if living.is_some() || self.budget.admits(key) {
-                let answer = answer.with_value(|| opened.shard.value(opened.hash, key));
+            if entry.is_some() || self.budget.admits(key) {
+                let answer = answer.with_value(|| entry.and_then(Entry::value));
                 opened.write(key, write, None);
                 return ready(answer);
             }
             drop(opened);
-            if !self.make_room() {
+            if !self.make_room(key) {
                 break;
             }
         }
@@ -282,8 +296,9 @@ impl Store for MemoryStore {
 
     fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
         let opened = self.open(key);
-        let record = opened.living(key).map(|Living { head, ttl }| {
-            Record::new(head, opened.shard.value(opened.hash, key), ttl)
+        let record = opened.shard.find(opened.hash, key).and_then(|entry| {
+            let Living { head, ttl } = entry.living(opened.now)?;
+            Some(Record::new(head, entry.value(), ttl))
         });
         ready(record)
     }

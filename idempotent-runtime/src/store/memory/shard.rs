@@ -4,15 +4,14 @@ use super::entry::{Entry, base_cost};
 use super::expiry::Expiry;
 use crate::clock::Moment;
 use crate::key::RecordKey;
-use crate::store::table::Living;
-use crate::store::{Head, Usage, Value, Watch};
+use crate::store::{Head, Usage, Watch};
+use crate::sync::Notify;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
-use tokio::sync::Notify;
 
 /// How many expired records an access to a shard removes on its way.
 pub(super) const SWEEP_ON_ACCESS: usize = 4;
@@ -41,14 +40,6 @@ pub(super) enum Swept {
 }
 
 impl Shard {
-    pub(super) fn living(&self, hash: u64, key: &RecordKey, now: Moment) -> Option<Living> {
-        self.find(hash, key)?.living(now)
-    }
-
-    pub(super) fn value(&self, hash: u64, key: &RecordKey) -> Option<Value> {
-        self.find(hash, key)?.value()
-    }
-
     pub(super) fn put(
         &mut self,
         hash: u64,
@@ -162,7 +153,7 @@ impl Shard {
         }
     }
 
-    fn find(&self, hash: u64, key: &RecordKey) -> Option<&Entry> {
+    pub(super) fn find(&self, hash: u64, key: &RecordKey) -> Option<&Entry> {
         self.table.find(hash, |entry| entry.is_key(hash, key.as_str())).map(|entry| &**entry)
     }
 }

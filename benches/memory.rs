@@ -1,0 +1,179 @@
+//! What an attributed call costs on the memory store, as a ratio to a floor of the same run.
+//!
+//! `cargo bench --bench memory`. Floor and call alternate in short rounds, so that both see the same
+//! machine; the ratio is the median over the rounds.
+#![allow(missing_docs, clippy::print_stdout)]
+
+use dashmap::DashMap;
+use idempotent_runtime::store::MemoryStore;
+use idempotent_runtime::{Error, Idempotency, idempotent};
+use rand::Rng as _;
+use serde::{Deserialize, Serialize};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::Builder;
+
+const ROUNDS: usize = 41;
+const CALLS: u64 = 20_000;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Order {
+    id: u64,
+    item: String,
+    cents: u64,
+}
+
+fn order(id: u64) -> Order {
+    Order { id, item: "a lamp of 64 bytes".to_owned(), cents: 1299 }
+}
+
+#[idempotent(key = "id", expire = 3600, mode = "strong", name = "orders.create")]
+async fn create(id: u64) -> Result<Order, Error> {
+    Ok(order(id))
+}
+
+#[idempotent(key = "id", expire = 3600, mode = "strong", name = "orders.create", with = idem)]
+async fn create_on(idem: &Idempotency, id: u64) -> Result<Order, Error> {
+    Ok(order(id))
+}
+
+/// The same work without protection, which every service does anyway: not part of the floor.
+type Floor = DashMap<String, Vec<u8>>;
+
+fn key(id: u64) -> String {
+    format!("idempotent:token:|orders.create|{id}")
+}
+
+/// Insert and update of a concurrent map with the same key, one random token, JSON of the value.
+fn floor_execute(map: &Floor, id: u64) {
+    let mut token = [0; 16];
+    rand::rng().fill_bytes(&mut token);
+    let key = key(id);
+    map.insert(key.clone(), token.to_vec());
+    let value = serde_json::to_vec(&order(id)).unwrap();
+    if let Some(mut entry) = map.get_mut(&key) {
+        *entry = value;
+    }
+}
+
+/// Lookup and JSON of the value.
+fn floor_replay(map: &Floor, id: u64) -> Order {
+    let entry = map.get(&key(id)).unwrap();
+    serde_json::from_slice(&entry).unwrap()
+}
+
+struct Ratio {
+    floor: Duration,
+    call: Duration,
+    ratio: f64,
+}
+
+/// Alternates both, and takes the median of the ratios.
+fn compare(mut floor: impl FnMut(), mut call: impl FnMut()) -> Ratio {
+    let time = |work: &mut dyn FnMut()| {
+        let started = Instant::now();
+        work();
+        started.elapsed()
+    };
+    let mut rounds: Vec<(Duration, Duration)> =
+        (0..ROUNDS).map(|_| (time(&mut floor), time(&mut call))).collect();
+    rounds.sort_by(|a, b| ratio(*a).total_cmp(&ratio(*b)));
+    let (floor, call) = rounds[ROUNDS / 2];
+    Ratio { floor, call, ratio: ratio((floor, call)) }
+}
+
+fn ratio((floor, call): (Duration, Duration)) -> f64 {
+    call.as_secs_f64() / floor.as_secs_f64()
+}
+
+fn report(name: &str, target: f64, measured: &Ratio) {
+    let each = |time: Duration| time.as_nanos() as f64 / CALLS as f64;
+    println!(
+        "{name:<28} floor {:>5.0} ns   call {:>5.0} ns   ratio {:>4.2}   (at most {target})",
+        each(measured.floor),
+        each(measured.call),
+        measured.ratio
+    );
+}
+
+fn main() {
+    Idempotency::builder().store(MemoryStore::new()).build().unwrap().install().unwrap();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let map = Floor::new();
+    let (floor_id, call_id) = (AtomicU64::new(0), AtomicU64::new(0));
+    let executed = compare(
+        || {
+            for _ in 0..CALLS {
+                floor_execute(&map, floor_id.fetch_add(1, Ordering::Relaxed));
+            }
+        },
+        || {
+            runtime.block_on(async {
+                for _ in 0..CALLS {
+                    black_box(create(call_id.fetch_add(1, Ordering::Relaxed)).await.unwrap());
+                }
+            })
+        },
+    );
+    report("first execution", 2.5, &executed);
+
+    let known = call_id.load(Ordering::Relaxed);
+    for (name, spread) in [("replay, 1,000 keys", 1_000), ("replay, all keys", known)] {
+        let at = |index: u64| (index * 2_654_435_761) % spread;
+        let replayed = compare(
+            || (0..CALLS).for_each(|index| drop(black_box(floor_replay(&map, at(index))))),
+            || {
+                runtime.block_on(async {
+                    for index in 0..CALLS {
+                        black_box(create(at(index)).await.unwrap());
+                    }
+                })
+            },
+        );
+        report(name, 2.5, &replayed);
+    }
+    threads();
+}
+
+/// Throughput of distinct keys on one thread and on two.
+fn threads() {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
+    let run = |threads: u64| {
+        let idem = Idempotency::in_memory().unwrap();
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+                    let first = NEXT.fetch_add(1 << 30, Ordering::Relaxed);
+                    runtime.block_on(async {
+                        for id in first..first + 10 * CALLS {
+                            black_box(create_on(&idem, id).await.unwrap());
+                        }
+                    });
+                });
+            }
+        });
+        (threads * 10 * CALLS) as f64 / started.elapsed().as_secs_f64()
+    };
+    let mut gains: Vec<f64> = (0..7).map(|_| { let one = run(1); run(2) / one }).collect();
+    gains.sort_by(f64::total_cmp);
+    println!("two threads over one         {:.2}   (at least 1.6)", gains[gains.len() / 2]);
+    let floor = |threads: u64| {
+        let map = Floor::new();
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let first = NEXT.fetch_add(1 << 30, Ordering::Relaxed);
+                    (first..first + 10 * CALLS).for_each(|id| floor_execute(&map, id));
+                });
+            }
+        });
+        (threads * 10 * CALLS) as f64 / started.elapsed().as_secs_f64()
+    };
+    let mut gains: Vec<f64> = (0..7).map(|_| { let one = floor(1); floor(2) / one }).collect();
+    gains.sort_by(f64::total_cmp);
+    println!("the same for the floor       {:.2}", gains[gains.len() / 2]);
+}

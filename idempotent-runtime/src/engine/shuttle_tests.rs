@@ -1,0 +1,9 @@
+//! Callers, leases and whole calls that race, under the concurrency checker.
+//!
+//! Time stands still unless a scenario moves it, so whoever is not woken waits for ever, which the
+//! checker reports.
+
+mod calls;
+mod leases;
+mod remote;
+mod slots;

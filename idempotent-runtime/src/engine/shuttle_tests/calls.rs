@@ -1,0 +1,335 @@
+//! Whole calls: they meet, run, go away and wait for each other.
+
+use super::remote::Remote;
+use crate::clock::{Clock, Manual};
+use crate::config::{Config, Mode};
+use crate::error::{Error, ErrorKind};
+use crate::fingerprint::Fingerprint;
+use crate::instance::{Drained, Idempotency};
+use crate::key::RecordKey;
+use crate::store::{MemoryOptions, MemoryStore, State, Store};
+use crate::sync::check;
+use shuttle::future::{JoinHandle, block_on, spawn, yield_now};
+use shuttle::rand::{Rng as _, thread_rng};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+const FOR_EVER: Duration = Duration::from_secs(1_000_000);
+
+/// Bodies that watch over themselves: one at a time, and each has a number.
+///
+/// Its atomics are none of the checker's business: a body must not be left while it has the
+/// attempt in place, because the checker's tasks share one thread.
+#[derive(Debug, Default)]
+struct Bodies {
+    live: AtomicUsize,
+    started: AtomicU32,
+}
+
+struct Live<'a>(&'a AtomicUsize);
+
+impl Drop for Live<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Bodies {
+    /// Returns the number of this run, after others had their turn.
+    async fn run(&self) -> u32 {
+        assert_eq!(self.live.fetch_add(1, SeqCst), 0, "two bodies run at once");
+        let _live = Live(&self.live);
+        let number = self.started.fetch_add(1, SeqCst) + 1;
+        yield_now().await;
+        number
+    }
+
+    fn started(&self) -> u32 {
+        self.started.load(SeqCst)
+    }
+}
+
+fn clock() -> (Arc<Manual>, Clock) {
+    let manual = Arc::new(Manual::new());
+    (Arc::clone(&manual), Clock::manual(manual))
+}
+
+fn memory(clock: &Clock) -> MemoryStore {
+    MemoryStore::with(MemoryOptions::new().clock(clock.clone()))
+}
+
+fn instance(store: impl Store, clock: &Clock) -> Idempotency {
+    let config = Config::new().with_mode(Mode::Strong).with_wait(FOR_EVER / 2);
+    Idempotency::builder().store(store).clock(clock.clone()).config(config).build().unwrap()
+}
+
+type Answer = Result<u32, Error>;
+
+fn call(idem: &Idempotency, bodies: &Arc<Bodies>) -> JoinHandle<Answer> {
+    let (idem, bodies) = (idem.clone(), Arc::clone(bodies));
+    spawn(async move { idem.operation("o").key(1).run(async { Ok(bodies.run().await) }).await })
+}
+
+fn record_key(idem: &Idempotency) -> RecordKey {
+    idem.operation("o").key(1).record_key().unwrap()
+}
+
+/// Nothing of a call is left when all of them have ended.
+fn assert_nothing_left(idem: &Idempotency) {
+    assert_eq!(block_on(idem.shutdown(FOR_EVER)), Drained::All);
+    assert_eq!(idem.in_flight(), 0, "a lease is left");
+    assert_eq!(idem.core().slots.len(), 0, "a slot is left");
+}
+
+/// What the store holds at the end: nobody's right to run.
+fn assert_nothing_held(remote: &Remote, key: &RecordKey) -> Option<State> {
+    let state = block_on(remote.settled(key)).map(|record| record.head.state);
+    assert_ne!(state, Some(State::Processing), "a grant is left");
+    state
+}
+
+#[test]
+fn callers_in_one_process_share_one_run() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let idem = instance(remote.clone(), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let calls: Vec<_> = (0..3).map(|_| call(&idem, &bodies)).collect();
+        for call in calls {
+            assert_eq!(block_on(call).unwrap().unwrap(), 1);
+        }
+        assert_eq!(bodies.started(), 1);
+        assert_nothing_left(&idem);
+        assert_eq!(assert_nothing_held(&remote, &record_key(&idem)), Some(State::Succeeded));
+    });
+}
+
+#[test]
+fn callers_of_a_local_store_share_one_run() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let idem = instance(memory(&clock), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let calls: Vec<_> = (0..3).map(|_| call(&idem, &bodies)).collect();
+        for call in calls {
+            assert_eq!(block_on(call).unwrap().unwrap(), 1);
+        }
+        assert_nothing_left(&idem);
+    });
+}
+
+#[test]
+fn callers_in_two_processes_share_one_run() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let processes = [instance(remote.clone(), &clock), instance(remote.clone(), &clock)];
+        let bodies = Arc::new(Bodies::default());
+        let calls: Vec<_> =
+            [0, 1, 0, 1].into_iter().map(|process| call(&processes[process], &bodies)).collect();
+        for call in calls {
+            assert_eq!(block_on(call).unwrap().unwrap(), 1);
+        }
+        processes.iter().for_each(assert_nothing_left);
+        assert_nothing_held(&remote, &record_key(&processes[0]));
+    });
+}
+
+#[test]
+fn callers_that_go_away_leave_the_key_to_those_who_stay() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let idem = instance(remote.clone(), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let stays = call(&idem, &bodies);
+        let leave = [call(&idem, &bodies), call(&idem, &bodies)];
+        let stays_too = call(&idem, &bodies);
+        for leaving in &leave {
+            for _ in 0..thread_rng().gen_range(0..8) {
+                shuttle::thread::yield_now();
+            }
+            leaving.abort();
+        }
+        let answer = block_on(stays).unwrap().unwrap();
+        assert_eq!(block_on(stays_too).unwrap().unwrap(), answer);
+        for left in leave {
+            if let Ok(own) = block_on(left) {
+                assert_eq!(own.unwrap(), answer);
+            }
+        }
+        assert_nothing_left(&idem);
+        assert_eq!(assert_nothing_held(&remote, &record_key(&idem)), Some(State::Succeeded));
+    });
+}
+
+#[test]
+fn nothing_is_left_when_every_caller_goes_away() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let idem = instance(remote.clone(), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let calls = [call(&idem, &bodies), call(&idem, &bodies)];
+        for call in &calls {
+            for _ in 0..thread_rng().gen_range(0..6) {
+                shuttle::thread::yield_now();
+            }
+            call.abort();
+        }
+        calls.into_iter().for_each(|call| drop(block_on(call)));
+        assert_nothing_left(&idem);
+        assert_nothing_held(&remote, &record_key(&idem));
+    });
+}
+
+#[test]
+fn callers_that_do_not_wait_are_told_and_nobody_hangs() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let idem = instance(remote.clone(), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let calls: Vec<_> = (0..3)
+            .map(|_| {
+                let (idem, bodies) = (idem.clone(), Arc::clone(&bodies));
+                spawn(async move {
+                    let operation = idem.operation("o").key(1).mode(Mode::Reject);
+                    operation.run(async { Ok(bodies.run().await) }).await
+                })
+            })
+            .collect();
+        let answers: Vec<Answer> = calls.into_iter().map(|call| block_on(call).unwrap()).collect();
+        let ran = answers.iter().filter(|answer| answer.is_ok()).count();
+        assert_eq!(ran, 1);
+        for error in answers.into_iter().filter_map(Answer::err) {
+            assert!(matches!(error.kind(), ErrorKind::InProgress | ErrorKind::Duplicate));
+        }
+        assert_nothing_left(&idem);
+        assert_nothing_held(&remote, &record_key(&idem));
+    });
+}
+
+#[test]
+fn a_body_that_fails_is_followed_by_the_next() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let processes = [instance(remote.clone(), &clock), instance(remote.clone(), &clock)];
+        let bodies = Arc::new(Bodies::default());
+        let calls: Vec<_> = [0, 1, 0]
+            .into_iter()
+            .map(|process| {
+                let (idem, bodies) = (processes[process].clone(), Arc::clone(&bodies));
+                spawn(async move {
+                    let operation = idem.operation("o").key(1);
+                    let fails = Error::new(ErrorKind::Misconfigured, &"o".into());
+                    operation
+                        .run(async {
+                            match bodies.run().await {
+                                1 => Err(fails),
+                                number => Ok(number),
+                            }
+                        })
+                        .await
+                })
+            })
+            .collect();
+        let answers: Vec<Answer> = calls.into_iter().map(|call| block_on(call).unwrap()).collect();
+        assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 1);
+        assert!(answers.into_iter().flatten().all(|number| number == 2));
+        processes.iter().for_each(assert_nothing_left);
+        assert_nothing_held(&remote, &record_key(&processes[0]));
+    });
+}
+
+/// A call with a payload, which its answer repeats.
+fn call_with(
+    idem: &Idempotency,
+    bodies: &Arc<Bodies>,
+    payload: &'static str,
+) -> JoinHandle<Result<String, Error>> {
+    let (idem, bodies) = (idem.clone(), Arc::clone(bodies));
+    spawn(async move {
+        let operation = idem.operation("o").key(1).fingerprint(Fingerprint::of(payload));
+        let body = async {
+            bodies.run().await;
+            Ok(payload.to_owned())
+        };
+        operation.run(body).await
+    })
+}
+
+#[test]
+fn payloads_are_told_apart_while_callers_go_away() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let processes = [instance(remote.clone(), &clock), instance(remote.clone(), &clock)];
+        let bodies = Arc::new(Bodies::default());
+        let calls = [(0, "a"), (0, "b"), (0, "a"), (1, "a")]
+            .map(|(process, payload)| (call_with(&processes[process], &bodies, payload), payload));
+        for (call, _) in &calls[..2] {
+            for _ in 0..thread_rng().gen_range(0..8) {
+                shuttle::thread::yield_now();
+            }
+            call.abort();
+        }
+        for (call, payload) in calls {
+            match block_on(call) {
+                Ok(Ok(answer)) => assert_eq!(answer, payload, "the answer of another payload"),
+                Ok(Err(error)) => assert_eq!(error.kind(), ErrorKind::Mismatch, "{error:?}"),
+                Err(_) => {}
+            }
+        }
+        processes.iter().for_each(assert_nothing_left);
+        assert_nothing_held(&remote, &record_key(&processes[0]));
+    });
+}
+
+#[test]
+fn lost_answers_do_not_make_a_body_run_twice() {
+    check::many(|| {
+        let (manual, clock) = clock();
+        let remote = Remote::new(memory(&clock)).losing(2);
+        let idem = instance(remote.clone(), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let calls: Vec<_> = (0..2).map(|_| call(&idem, &bodies)).collect();
+        // Pauses between two tries end, leases do not.
+        let moving = spawn(async move {
+            for _ in 0..200 {
+                manual.advance(Duration::from_millis(50));
+                yield_now().await;
+            }
+            manual
+        });
+        for call in calls {
+            assert_eq!(block_on(call).unwrap().unwrap(), 1);
+        }
+        let manual = block_on(moving).unwrap();
+        drop(manual);
+        assert_nothing_left(&idem);
+        assert_eq!(assert_nothing_held(&remote, &record_key(&idem)), Some(State::Succeeded));
+    });
+}
+
+#[test]
+fn a_shutdown_waits_for_what_runs() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let idem = instance(remote.clone(), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let calls: Vec<_> = (0..2).map(|_| call(&idem, &bodies)).collect();
+        assert_eq!(block_on(idem.shutdown(FOR_EVER)), Drained::All);
+        for call in calls {
+            match block_on(call).unwrap() {
+                Ok(number) => assert_eq!(number, 1),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::ShuttingDown),
+            }
+        }
+        assert_eq!(idem.core().slots.len(), 0);
+    });
+}

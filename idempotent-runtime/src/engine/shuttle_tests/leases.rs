@@ -1,0 +1,186 @@
+//! The registry of leases, and the keeper that looks at it.
+
+use crate::clock::{Clock, Manual, Moment};
+use crate::engine::lease::{Lease, Leases, Terms};
+use crate::key::RecordKey;
+use crate::race::race;
+use crate::store::{AttemptId, Token};
+use crate::sync::check;
+use shuttle::future::{block_on, spawn};
+use shuttle::sync::mpsc::{Sender, channel};
+use shuttle::thread;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+struct Bench {
+    manual: Arc<Manual>,
+    clock: Clock,
+    leases: Leases,
+    /// Nobody drives it: the clock is moved by hand.
+    timers: Runtime,
+}
+
+fn bench() -> Arc<Bench> {
+    let manual = Arc::new(Manual::new());
+    let clock = Clock::manual(Arc::clone(&manual));
+    let timers = Builder::new_current_thread().build().unwrap();
+    Arc::new(Bench { manual, clock, leases: Leases::new(), timers })
+}
+
+impl Bench {
+    /// A lease whose number chooses its shard.
+    fn lease(&self, number: u8, length: Duration) -> Arc<Lease> {
+        let token = Token::from_bytes([number; 16]);
+        let attempt = AttemptId { token, number: 1, fence: 1, fingerprint: None };
+        let sent_at = self.clock.now();
+        let terms = Terms { retention: LEASE, length, max_run: LEASE * 10, sent_at };
+        Arc::new(Lease::new("o".into(), RecordKey::from("k"), attempt, &terms, 0, None))
+    }
+}
+
+/// Whether the keeper would not sleep if it went to sleep here.
+fn is_woken(leases: &Leases) -> bool {
+    use std::future::Future as _;
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    std::pin::pin!(leases.keeper_is_needed()).poll(&mut context).is_ready()
+}
+
+#[test]
+fn a_new_lease_is_seen_by_the_look_or_wakes_the_keeper() {
+    check::all(|| {
+        let bench = bench();
+        let lease = bench.lease(1, LEASE);
+        let inserting = {
+            let (bench, lease) = (Arc::clone(&bench), Arc::clone(&lease));
+            thread::spawn(move || bench.leases.insert(&lease))
+        };
+        let due = bench.leases.look(&bench.clock, Moment::FAR);
+        inserting.join().unwrap();
+        let renew_at = bench.clock.now().after(LEASE / 3);
+        assert!(due.next <= renew_at || is_woken(&bench.leases));
+    });
+}
+
+#[test]
+fn a_shorter_lease_than_the_keeper_has_planned_for_wakes_it() {
+    check::all(|| {
+        let bench = bench();
+        bench.leases.insert(&bench.lease(0, LEASE));
+        bench.leases.look(&bench.clock, Moment::FAR);
+        // What made the keeper look.
+        assert!(is_woken(&bench.leases));
+        let short = bench.lease(1, LEASE / 10);
+        let inserting = {
+            let (bench, short) = (Arc::clone(&bench), Arc::clone(&short));
+            thread::spawn(move || bench.leases.insert(&short))
+        };
+        let due = bench.leases.look(&bench.clock, Moment::FAR);
+        inserting.join().unwrap();
+        let renew_at = bench.clock.now().after(LEASE / 30);
+        assert!(due.next <= renew_at || is_woken(&bench.leases));
+    });
+}
+
+#[test]
+fn removing_keeps_the_others_where_they_are_looked_for() {
+    check::many(|| {
+        let bench = bench();
+        let first: Vec<_> = (0..4).map(|number| bench.lease(number, LEASE)).collect();
+        first.iter().for_each(|lease| bench.leases.insert(lease));
+        let jobs: Vec<_> = (0..2)
+            .map(|half| {
+                let (bench, first) = (Arc::clone(&bench), first.clone());
+                thread::spawn(move || {
+                    let stays = bench.lease(10 + half, LEASE);
+                    bench.leases.insert(&stays);
+                    bench.leases.remove(&first[usize::from(half)]);
+                    // Both remove this one; it counts once.
+                    bench.leases.remove(&first[2]);
+                    stays
+                })
+            })
+            .collect();
+        bench.leases.look(&bench.clock, Moment::FAR);
+        let mut stay: Vec<_> = jobs.into_iter().map(|job| job.join().unwrap()).collect();
+        stay.push(Arc::clone(&first[3]));
+        assert_eq!(bench.leases.count(), 3);
+        bench.manual.advance(LEASE);
+        bench.leases.look(&bench.clock, Moment::FAR);
+        assert!(stay.iter().all(|lease| lease.is_lost()));
+        assert!(first[..3].iter().all(|lease| !lease.is_lost()));
+        stay.iter().for_each(|lease| bench.leases.remove(lease));
+        assert_eq!(bench.leases.count(), 0);
+    });
+}
+
+/// The keeper's loop without a store: every renewal that is due is told, and granted.
+async fn keep(bench: Arc<Bench>, renewed: Sender<u8>) {
+    loop {
+        let due = bench.leases.look(&bench.clock, Moment::FAR);
+        for lease in &due.renew {
+            lease.extended(due.sent_at);
+            let _ = renewed.send(lease.attempt.token.to_bytes()[0]);
+        }
+        let asleep = bench.clock.sleep_until(due.next, bench.timers.handle());
+        race(asleep, bench.leases.keeper_is_needed()).await;
+    }
+}
+
+#[test]
+fn every_lease_is_renewed_in_time_whenever_it_was_inserted() {
+    check::many(|| {
+        let bench = bench();
+        let (sender, renewed) = channel();
+        drop(spawn(keep(Arc::clone(&bench), sender)));
+        let leases: Vec<_> = (0..2).map(|number| bench.lease(number, LEASE)).collect();
+        for lease in &leases {
+            let (bench, lease) = (Arc::clone(&bench), Arc::clone(lease));
+            thread::spawn(move || bench.leases.insert(&lease));
+        }
+        for _ in 0..3 {
+            bench.manual.advance(LEASE / 3);
+            let mut round = [renewed.recv().unwrap(), renewed.recv().unwrap()];
+            round.sort_unstable();
+            assert_eq!(round, [0, 1]);
+        }
+        assert!(leases.iter().all(|lease| !lease.is_lost()));
+    });
+}
+
+/// The keeper's loop while no store answers.
+async fn keep_in_vain(bench: Arc<Bench>) {
+    loop {
+        let due = bench.leases.look(&bench.clock, Moment::FAR);
+        let asleep = bench.clock.sleep_until(due.next, bench.timers.handle());
+        race(asleep, bench.leases.keeper_is_needed()).await;
+    }
+}
+
+#[test]
+fn a_lease_is_told_lost_when_it_is_over_and_not_before() {
+    check::many(|| {
+        let bench = bench();
+        drop(spawn(keep_in_vain(Arc::clone(&bench))));
+        let holders: Vec<_> = (0..3)
+            .map(|number| {
+                // Shorter ones among longer ones, in both shards.
+                let lease = bench.lease(number, LEASE / u32::from(number + 1));
+                let bench = Arc::clone(&bench);
+                spawn(async move {
+                    bench.leases.insert(&lease);
+                    lease.lost().await;
+                    assert!(bench.clock.now() >= lease.deadline());
+                    bench.leases.remove(&lease);
+                })
+            })
+            .collect();
+        for _ in 0..6 {
+            bench.manual.advance(LEASE / 6);
+        }
+        holders.into_iter().for_each(|holder| block_on(holder).unwrap());
+        assert_eq!(bench.leases.count(), 0);
+    });
+}

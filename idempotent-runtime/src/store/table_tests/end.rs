@@ -1,0 +1,208 @@
+//! How attempts end: every verb in every situation, by its owner and by a stranger.
+
+use super::*;
+use Then::{Becomes, Gone, Kept};
+
+#[test]
+fn complete_ends_a_running_attempt_once() {
+    check_rows(
+        |record| record.bound_to("payload"),
+        |record, attempt| complete(record, attempt, RETENTION),
+        Completed::Superseded,
+        [
+            (Situation::Running, Completed::Stored, Becomes(State::Succeeded, RETENTION)),
+            (Situation::Overdue, Completed::Stored, Becomes(State::Succeeded, RETENTION)),
+            (Situation::Abandoned, Completed::Superseded, Kept),
+            (Situation::FailedFree, Completed::Superseded, Kept),
+            (Situation::FailedFinal, Completed::Superseded, Kept),
+            (Situation::Succeeded, Completed::Stored, Kept),
+            (Situation::Taken, Completed::Superseded, Kept),
+        ],
+    );
+}
+
+#[test]
+fn complete_writes_a_vanished_record_again() {
+    let mut attempt = attempt(OWNER);
+    (attempt.number, attempt.fingerprint) = (3, Some(Fingerprint::of("payload")));
+    let (answer, write) = complete(None, &attempt, RETENTION);
+    assert_eq!(answer, Completed::Vanished);
+    let record = written(write);
+    assert_eq!((record.head.state, record.ttl), (State::Succeeded, RETENTION));
+    assert_eq!(record.head.attempt, attempt);
+    let repeated = complete(Some(record), &attempt, RETENTION);
+    assert_eq!(repeated, (Completed::Stored, Write::Keep));
+}
+
+#[test]
+fn a_free_failure_frees_a_running_attempt_once() {
+    check_rows(
+        |record| record.number(2).bound_to("payload"),
+        |record, attempt| fail(record, attempt, &Failure::Free, RETENTION),
+        Settled::Superseded,
+        [
+            (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Overdue, Settled::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Abandoned, Settled::Superseded, Kept),
+            (Situation::FailedFree, Settled::Done, Kept),
+            (Situation::FailedFinal, Settled::Superseded, Kept),
+            (Situation::Succeeded, Settled::Superseded, Kept),
+            (Situation::Taken, Settled::Superseded, Kept),
+        ],
+    );
+}
+
+#[test]
+fn a_free_failure_keeps_number_fence_and_token_but_binds_no_payload() {
+    let record = Situation::Running.record().number(3).fence(9).bound_to("payload");
+    let freed = written(fail(Some(record), &attempt(OWNER), &Failure::Free, RETENTION).1);
+    let kept = AttemptId { token: token(OWNER), number: 3, fence: 9, fingerprint: None };
+    assert_eq!(freed.head.attempt, kept);
+}
+
+#[test]
+fn a_final_failure_ends_a_running_attempt_once() {
+    for error in [None, Some(b"error".as_slice().into())] {
+        check_rows(
+            |record| record.bound_to("payload"),
+            |record, attempt| fail(record, attempt, &Failure::Final(error.clone()), RETENTION),
+            Settled::Superseded,
+            [
+                (Situation::Running, Settled::Done, Becomes(State::FailedFinal, RETENTION)),
+                (Situation::Overdue, Settled::Done, Becomes(State::FailedFinal, RETENTION)),
+                (Situation::Abandoned, Settled::Superseded, Kept),
+                (Situation::FailedFree, Settled::Superseded, Kept),
+                (Situation::FailedFinal, Settled::Done, Kept),
+                (Situation::Succeeded, Settled::Superseded, Kept),
+                (Situation::Taken, Settled::Superseded, Kept),
+            ],
+        );
+    }
+}
+
+#[test]
+fn abandon_frees_the_key_under_retry() {
+    check_rows(
+        |record| record.bound_to("payload"),
+        |record, attempt| abandon(record, attempt, RETENTION),
+        Settled::Superseded,
+        [
+            (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Overdue, Settled::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Abandoned, Settled::Superseded, Kept),
+            (Situation::FailedFree, Settled::Done, Kept),
+            (Situation::FailedFinal, Settled::Superseded, Kept),
+            (Situation::Succeeded, Settled::Superseded, Kept),
+            (Situation::Taken, Settled::Superseded, Kept),
+        ],
+    );
+}
+
+#[test]
+fn abandon_leaves_the_outcome_unknown_under_block() {
+    check_rows(
+        |record| record.block().bound_to("payload"),
+        |record, attempt| abandon(record, attempt, RETENTION),
+        Settled::Superseded,
+        [
+            (Situation::Running, Settled::Done, Becomes(State::Abandoned, LINGER)),
+            (Situation::Overdue, Settled::Done, Becomes(State::Abandoned, LINGER)),
+            (Situation::Abandoned, Settled::Done, Kept),
+            (Situation::FailedFree, Settled::Superseded, Kept),
+            (Situation::FailedFinal, Settled::Superseded, Kept),
+            (Situation::Succeeded, Settled::Superseded, Kept),
+            (Situation::Taken, Settled::Superseded, Kept),
+        ],
+    );
+}
+
+#[test]
+fn releasing_the_first_attempt_leaves_nothing() {
+    check_rows(
+        unchanged,
+        |record, attempt| release(record, attempt, RETENTION),
+        Settled::Superseded,
+        [
+            (Situation::Running, Settled::Done, Gone),
+            (Situation::Overdue, Settled::Done, Gone),
+            (Situation::Abandoned, Settled::Superseded, Kept),
+            (Situation::FailedFree, Settled::Done, Kept),
+            (Situation::FailedFinal, Settled::Superseded, Kept),
+            (Situation::Succeeded, Settled::Superseded, Kept),
+            (Situation::Taken, Settled::Done, Gone),
+        ],
+    );
+}
+
+#[test]
+fn releasing_a_later_attempt_keeps_the_fence_of_the_earlier_one() {
+    check_rows(
+        |record| record.number(2).bound_to("payload"),
+        |record, attempt| release(record, attempt, RETENTION),
+        Settled::Superseded,
+        [
+            (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Overdue, Settled::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Abandoned, Settled::Superseded, Kept),
+            (Situation::FailedFree, Settled::Done, Kept),
+            (Situation::FailedFinal, Settled::Superseded, Kept),
+            (Situation::Succeeded, Settled::Superseded, Kept),
+            (Situation::Taken, Settled::Done, Becomes(State::FailedFree, RETENTION)),
+        ],
+    );
+}
+
+#[test]
+fn the_number_that_counts_for_a_release_is_the_one_in_the_record() {
+    let late = AttemptId { number: 7, ..attempt(OWNER) };
+    let step = release(Some(Situation::Running.record()), &late, RETENTION);
+    assert_eq!(step, (Settled::Done, Write::Delete));
+}
+
+#[test]
+fn a_vanished_record_is_not_written_by_a_failure() {
+    let (none, attempt) = (None, attempt(OWNER));
+    let vanished = (Settled::Vanished, Write::Keep);
+    assert_eq!(fail(none, &attempt, &Failure::Free, RETENTION), vanished);
+    assert_eq!(fail(none, &attempt, &Failure::Final(None), RETENTION), vanished);
+    assert_eq!(abandon(none, &attempt, RETENTION), vanished);
+    assert_eq!(release(none, &attempt, RETENTION), vanished);
+}
+
+#[test]
+fn verbs_compare_by_token_alone() {
+    let other = AttemptId { number: 9, fence: 1, fingerprint: None, ..attempt(OWNER) };
+    let record = Some(Situation::Running.record().bound_to("payload"));
+    assert_eq!(complete(record, &other, RETENTION).0, Completed::Stored);
+    assert_eq!(fail(record, &other, &Failure::Free, RETENTION).0, Settled::Done);
+    assert_eq!(renew(record, &other, LEASE).0, Renewed::Extended);
+}
+
+#[test]
+fn renew_extends_only_a_running_attempt_of_its_own() {
+    let longer = LEASE * 2;
+    check_rows(
+        |record| record.bound_to("payload"),
+        |record, attempt| renew(record, attempt, longer),
+        Renewed::Lost,
+        [
+            (Situation::Running, Renewed::Extended, Becomes(State::Processing, LINGER + longer)),
+            (Situation::Overdue, Renewed::Extended, Becomes(State::Processing, LINGER + longer)),
+            (Situation::Abandoned, Renewed::Lost, Kept),
+            (Situation::FailedFree, Renewed::Lost, Kept),
+            (Situation::FailedFinal, Renewed::Lost, Kept),
+            (Situation::Succeeded, Renewed::Lost, Kept),
+            (Situation::Taken, Renewed::Lost, Kept),
+        ],
+    );
+    assert_eq!(renew(None, &attempt(OWNER), LEASE), (Renewed::Lost, Write::Keep));
+}
+
+#[test]
+fn renew_never_shortens() {
+    let record = Situation::Running.record();
+    for lease in [LEASE, LEASE - TICK, Duration::ZERO] {
+        let step = renew(Some(record), &attempt(OWNER), lease);
+        assert_eq!(step, (Renewed::Extended, Write::Keep), "{lease:?}");
+    }
+}

@@ -1,0 +1,53 @@
+//! Runs a scenario under many schedules.
+//!
+//! `SHUTTLE_ITERATIONS` says how many; `SHUTTLE_SCHEDULE`, set to what a failed test printed,
+//! replays that one.
+
+use shuttle::scheduler::{
+    DfsScheduler, PctScheduler, RandomScheduler, ReplayScheduler, Scheduler,
+};
+use shuttle::{Config, Runner};
+use std::sync::Arc;
+
+const ITERATIONS: usize = 3_000;
+/// How many preemptions a schedule of the second kind has.
+const PREEMPTIONS: usize = 3;
+
+/// Checks `scenario` under random schedules, and under some with few preemptions, which find what
+/// takes a long time undisturbed.
+pub(crate) fn many(scenario: impl Fn() + Send + Sync + 'static) {
+    if let Some(schedule) = replayed() {
+        return run(ReplayScheduler::new_from_encoded(&schedule), scenario);
+    }
+    let scenario = Arc::new(scenario);
+    let again = Arc::clone(&scenario);
+    run(RandomScheduler::new(iterations()), move || scenario());
+    run(PctScheduler::new(PREEMPTIONS, iterations()), move || again());
+}
+
+/// Checks `scenario`, which takes nothing from chance, under every schedule, or as many as there is
+/// time for.
+pub(crate) fn all(scenario: impl Fn() + Send + Sync + 'static) {
+    match replayed() {
+        Some(schedule) => run(ReplayScheduler::new_from_encoded(&schedule), scenario),
+        None => run(DfsScheduler::new(Some(10 * iterations()), false), scenario),
+    }
+}
+
+fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 'static) {
+    let mut config = Config::new();
+    config.stack_size = 0x20000;
+    // It treats every atomic access as sequentially consistent, and says so.
+    config.silence_warnings = true;
+    Runner::new(scheduler, config).run(scenario);
+}
+
+fn iterations() -> usize {
+    std::env::var("SHUTTLE_ITERATIONS").ok().map_or(ITERATIONS, |text| {
+        text.parse().expect("`SHUTTLE_ITERATIONS` is a number")
+    })
+}
+
+fn replayed() -> Option<String> {
+    std::env::var("SHUTTLE_SCHEDULE").ok()
+}

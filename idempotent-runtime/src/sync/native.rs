@@ -1,0 +1,26 @@
+//! What the crate runs on.
+
+use std::future::Future;
+use std::thread::{self, JoinHandle};
+use tokio::runtime::{Handle, Runtime};
+
+pub(crate) use rand::rng;
+pub(crate) use std::hash::RandomState;
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use tokio::sync::Notify;
+pub(crate) use tokio::sync::futures::OwnedNotified;
+
+/// Runs `job` to its end on a thread of its own, and with it the timers and tasks of `runtime`.
+pub(crate) fn run_on_thread(
+    name: &str,
+    runtime: Runtime,
+    job: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<Option<JoinHandle<()>>> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread.spawn(move || runtime.block_on(job)).map(Some)
+}
+
+/// Runs `job` as a task of `runtime`.
+pub(crate) fn spawn_on(runtime: &Handle, job: impl Future<Output = ()> + Send + 'static) {
+    runtime.spawn(job);
+}

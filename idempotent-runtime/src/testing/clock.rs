@@ -1,0 +1,55 @@
+//! A clock for tests.
+
+use crate::clock::{Clock, Manual};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A clock that stands still until a test moves it. Clones move together.
+///
+/// ```
+/// use idempotent_runtime::store::{MemoryOptions, MemoryStore};
+/// use idempotent_runtime::testing::ManualClock;
+/// use idempotent_runtime::{Error, Idempotency, Mode};
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let clock = ManualClock::new();
+/// let idem = Idempotency::builder().clock(clock.clock()).build()?;
+/// let mail = idem.operation("mail.send").key(7).mode(Mode::Strong);
+/// let mail = mail.expire(Duration::from_secs(300));
+///
+/// let first: Result<u8, Error> = mail.clone().run(async { Ok(1) }).await;
+/// clock.advance(Duration::from_secs(299));
+/// let replayed: Result<u8, Error> = mail.clone().run(async { Ok(2) }).await;
+/// clock.advance(Duration::from_secs(1));
+/// let expired: Result<u8, Error> = mail.run(async { Ok(3) }).await;
+/// assert_eq!((first?, replayed?, expired?), (1, 1, 3));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<Manual>);
+
+impl ManualClock {
+    /// A clock that stands still.
+    pub fn new() -> Self {
+        Self(Arc::new(Manual::new()))
+    }
+
+    /// This clock, for [`Builder::clock`](crate::Builder::clock) and
+    /// [`MemoryOptions::clock`](crate::store::MemoryOptions::clock).
+    pub fn clock(&self) -> Clock {
+        Clock::manual(Arc::clone(&self.0))
+    }
+
+    /// Moves the clock, and wakes whoever slept until then.
+    pub fn advance(&self, by: Duration) {
+        self.0.advance(by);
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,168 @@
+//! What the cases share: a key of their own, verbs that must be answered, and time.
+
+use super::{MAX_SLACK, Subject};
+use crate::config::Abandon;
+use crate::fingerprint::Fingerprint;
+use crate::key::RecordKey;
+use crate::store::{
+    AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Record, Renewed,
+    Resolution, Resolved, Settled, Store, StoreError, Token, Value,
+};
+use crate::testing::model::is_left;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+// Far enough apart for any subject's slack.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+pub(super) const LINGER: Duration = Duration::from_secs(300);
+pub(super) const RETENTION: Duration = Duration::from_secs(200);
+pub(super) const WINDOW: Duration = Duration::from_secs(100);
+const TICK: Duration = Duration::from_millis(1);
+
+/// A fence seed as callers send it: Unix microseconds.
+pub(super) const SEED: u64 = 1_700_000_000_000_000;
+
+/// One key of the store under test.
+pub(super) struct Bench<'a> {
+    pub(super) subject: &'a dyn Subject,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) key: RecordKey,
+}
+
+pub(super) fn answered<T>(answer: Result<T, StoreError>) -> T {
+    answer.unwrap_or_else(|error| panic!("the store did not answer: {error} ({:?})", error.kind()))
+}
+
+/// A key nobody else has, with `rest` at its end.
+pub(super) fn own_key(rest: &str) -> RecordKey {
+    let own = crate::key::hex(&Token::random().to_bytes());
+    RecordKey::from(&*format!("contract|{own}|{rest}"))
+}
+
+/// A request with a token of its own.
+pub(super) fn asking() -> BeginRequest {
+    let claim = Claim::Lease { lease: LEASE, linger: LINGER, abandon: Abandon::Retry };
+    BeginRequest { token: Token::random(), fingerprint: None, fence_seed: SEED, claim }
+}
+
+pub(super) fn asking_to_block() -> BeginRequest {
+    let claim = Claim::Lease { lease: LEASE, linger: LINGER, abandon: Abandon::Block };
+    BeginRequest { claim, ..asking() }
+}
+
+pub(super) fn asking_for_a_window() -> BeginRequest {
+    BeginRequest { claim: Claim::Window { window: WINDOW }, ..asking() }
+}
+
+pub(super) fn asking_with(payload: Fingerprint) -> BeginRequest {
+    BeginRequest { fingerprint: Some(payload), ..asking() }
+}
+
+pub(super) fn value(bytes: &[u8]) -> Option<Value> {
+    Some(bytes.into())
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(subject: &'a dyn Subject) -> Self {
+        assert!(subject.slack() <= MAX_SLACK, "the subject's slack is over {MAX_SLACK:?}");
+        Self { subject, store: subject.store(), key: own_key("k") }
+    }
+
+    /// The same store, another key.
+    pub(super) fn with_key(&self, key: RecordKey) -> Self {
+        Self { subject: self.subject, store: Arc::clone(&self.store), key }
+    }
+
+    pub(super) async fn begin(&self, request: &BeginRequest) -> Begun {
+        answered(self.store.begin(&self.key, request).await)
+    }
+
+    /// Begins, and must be granted an attempt.
+    pub(super) async fn granted(&self, request: &BeginRequest) -> AttemptId {
+        match self.begin(request).await {
+            Begun::Fresh(attempt) => {
+                assert_eq!(attempt.token, request.token, "the attempt of another token");
+                attempt
+            }
+            other => panic!("not granted: {other:?}"),
+        }
+    }
+
+    /// Completes with a value, to be kept for [`RETENTION`].
+    pub(super) async fn complete(&self, attempt: &AttemptId, bytes: &[u8]) -> Completed {
+        answered(self.store.complete(&self.key, attempt, value(bytes), RETENTION).await)
+    }
+
+    pub(super) async fn fail(&self, attempt: &AttemptId, failure: Failure) -> Settled {
+        answered(self.store.fail(&self.key, attempt, failure, RETENTION).await)
+    }
+
+    pub(super) async fn abandon(&self, attempt: &AttemptId) -> Settled {
+        answered(self.store.abandon(&self.key, attempt, RETENTION).await)
+    }
+
+    pub(super) async fn release(&self, attempt: &AttemptId) -> Settled {
+        answered(self.store.release(&self.key, attempt, RETENTION).await)
+    }
+
+    pub(super) async fn renew(&self, attempt: &AttemptId, lease: Duration) -> Renewed {
+        answered(self.store.renew(&self.key, attempt, lease).await)
+    }
+
+    pub(super) async fn get(&self) -> Option<Record> {
+        answered(self.store.get(&self.key).await)
+    }
+
+    pub(super) async fn forget(&self, force: bool) -> Forgotten {
+        answered(self.store.forget(&self.key, force).await)
+    }
+
+    pub(super) async fn resolve(&self, resolution: Resolution) -> Resolved {
+        answered(self.store.resolve(&self.key, resolution, RETENTION).await)
+    }
+
+    pub(super) async fn step(&self, by: Duration) {
+        self.subject.step(std::slice::from_ref(&self.key), by).await;
+    }
+
+    /// Steps to the last moment before `span` has passed.
+    pub(super) async fn step_to_just_before(&self, span: Duration) {
+        self.step(span - TICK - self.subject.slack()).await;
+    }
+
+    /// Steps from there to the end of the span.
+    pub(super) async fn step_to_the_end(&self) {
+        self.step(TICK + self.subject.slack()).await;
+    }
+
+    /// What is left of `expected` now.
+    pub(super) fn assert_left(&self, left: Duration, expected: Duration) {
+        let slack = self.subject.slack();
+        assert!(is_left(left, expected, slack), "{left:?} are left, expected {expected:?}");
+    }
+
+    /// The record, which must live for `ttl`.
+    pub(super) async fn assert_lives(&self, ttl: Duration) -> Record {
+        let record = self.get().await.unwrap_or_else(|| panic!("the record is gone"));
+        self.assert_left(record.ttl, ttl);
+        record
+    }
+
+    /// Runs `verb`, which must leave the record as it is.
+    pub(super) async fn untouched<T: PartialEq + Debug>(
+        &self,
+        verb: impl Future<Output = T>,
+        expected: T,
+    ) {
+        let before = self.get().await;
+        assert_eq!(verb.await, expected);
+        let after = self.get().await;
+        let kept = crate::testing::model::records_agree(
+            after.as_ref(),
+            before.as_ref(),
+            self.subject.slack(),
+        );
+        assert!(kept, "{expected:?}, and yet {before:?} became {after:?}");
+    }
+}

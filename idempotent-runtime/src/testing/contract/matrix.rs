@@ -1,0 +1,204 @@
+//! Every verb in every situation, by the owner and by a stranger, against the state table.
+
+use super::Subject;
+use super::bench::{
+    Bench, LEASE, RETENTION, answered, asking, asking_for_a_window, asking_to_block, asking_with,
+    value,
+};
+use crate::store::{AttemptId, BeginRequest, Completed, Failure, Resolution, Settled, Token};
+use crate::testing::model::{Call, Model, guess, payloads, records_agree};
+use std::time::Duration;
+
+/// A situation in which a verb can find a key.
+#[derive(Clone, Copy, Debug)]
+enum Situation {
+    Nothing,
+    Running,
+    RunningWithPayload,
+    RunningBlocked,
+    RunningAgain,
+    Overdue,
+    OverdueBlocked,
+    Abandoned,
+    FailedFree,
+    FailedFinal,
+    Succeeded,
+    SucceededWithoutValue,
+    Taken,
+    TakenAgain,
+}
+
+impl Situation {
+    const ALL: [Self; 14] = [
+        Self::Nothing,
+        Self::Running,
+        Self::RunningWithPayload,
+        Self::RunningBlocked,
+        Self::RunningAgain,
+        Self::Overdue,
+        Self::OverdueBlocked,
+        Self::Abandoned,
+        Self::FailedFree,
+        Self::FailedFinal,
+        Self::Succeeded,
+        Self::SucceededWithoutValue,
+        Self::Taken,
+        Self::TakenAgain,
+    ];
+
+    /// Brings a key into this situation. Returns the request and the attempt of its owner.
+    async fn arrange(self, bench: &Bench<'_>) -> (BeginRequest, AttemptId) {
+        let request = match self {
+            Self::RunningWithPayload | Self::Succeeded => asking_with(payloads()[0]),
+            Self::RunningBlocked | Self::OverdueBlocked | Self::Abandoned => asking_to_block(),
+            Self::Taken | Self::TakenAgain => asking_for_a_window(),
+            _ => asking(),
+        };
+        if matches!(self, Self::Nothing) {
+            return (request, guess(&request));
+        }
+        if matches!(self, Self::RunningAgain | Self::TakenAgain) {
+            let first = bench.granted(&asking()).await;
+            bench.fail(&first, Failure::Free).await;
+        }
+        let attempt = bench.granted(&request).await;
+        let settled = match self {
+            Self::Abandoned => bench.abandon(&attempt).await,
+            Self::FailedFree => bench.fail(&attempt, Failure::Free).await,
+            Self::FailedFinal => bench.fail(&attempt, Failure::Final(value(b"error"))).await,
+            _ => Settled::Done,
+        };
+        let completed = match self {
+            Self::Succeeded => bench.complete(&attempt, b"answer").await,
+            Self::SucceededWithoutValue => {
+                answered(bench.store.complete(&bench.key, &attempt, None, RETENTION).await)
+            }
+            _ => Completed::Stored,
+        };
+        assert_eq!((settled, completed), (Settled::Done, Completed::Stored), "{self:?}");
+        if matches!(self, Self::Overdue | Self::OverdueBlocked) {
+            bench.step(LEASE).await;
+        }
+        (request, attempt)
+    }
+}
+
+/// Makes each call in each situation, twice in a row, and compares with the table.
+async fn follow(subject: &dyn Subject, calls: impl Fn(&BeginRequest, AttemptId) -> Vec<Call>) {
+    let slack = subject.slack();
+    for situation in Situation::ALL {
+        let count = calls(&asking(), guess(&asking())).len();
+        for index in 0..count {
+            let bench = Bench::new(subject);
+            let (request, attempt) = situation.arrange(&bench).await;
+            let call = &calls(&request, attempt)[index];
+            let mut model = Model::of(bench.get().await);
+            for time in ["", ", repeated"] {
+                let expected = model.answer(call);
+                let reply = answered(call.send(&*bench.store, &bench.key).await);
+                assert!(
+                    reply.agrees(&expected, slack),
+                    "{situation:?}, {call:?}{time}: answered {reply:?}, not {expected:?}"
+                );
+                let (shown, expected) = (bench.get().await, model.record());
+                assert!(
+                    records_agree(shown.as_ref(), expected, slack),
+                    "{situation:?}, {call:?}{time}: left {shown:?}, not {expected:?}"
+                );
+            }
+        }
+    }
+}
+
+/// The attempt of the owner, as the owner and as somebody else would send it.
+fn both(attempt: AttemptId) -> [AttemptId; 2] {
+    [attempt, AttemptId { token: Token::random(), ..attempt }]
+}
+
+/// `begin` by the owner again and by others with and without payload, in all modes.
+pub async fn begin_follows_the_table(subject: &dyn Subject) {
+    let [one, two] = payloads();
+    follow(subject, |request, _| {
+        let all = [
+            *request,
+            asking(),
+            asking_with(one),
+            asking_with(two),
+            asking_to_block(),
+            asking_for_a_window(),
+        ];
+        all.map(Call::Begin).to_vec()
+    })
+    .await;
+}
+
+/// `complete` with and without a value.
+pub async fn complete_follows_the_table(subject: &dyn Subject) {
+    follow(subject, |_, attempt| {
+        let values = [None, value(b""), value(b"another answer")];
+        let calls = values.into_iter().flat_map(|value| {
+            both(attempt).map(|attempt| Call::Complete(attempt, value.clone(), RETENTION * 2))
+        });
+        calls.collect()
+    })
+    .await;
+}
+
+/// `fail` with an error that is kept and with one that is not.
+pub async fn fail_follows_the_table(subject: &dyn Subject) {
+    follow(subject, |_, attempt| {
+        let failures =
+            [Failure::Free, Failure::Final(None), Failure::Final(value(b"another error"))];
+        let calls = failures.into_iter().flat_map(|failure| {
+            both(attempt).map(|attempt| Call::Fail(attempt, failure.clone(), RETENTION * 2))
+        });
+        calls.collect()
+    })
+    .await;
+}
+
+/// `abandon` under both policies.
+pub async fn abandon_follows_the_table(subject: &dyn Subject) {
+    follow(subject, |_, attempt| {
+        both(attempt).map(|attempt| Call::Abandon(attempt, RETENTION * 2)).to_vec()
+    })
+    .await;
+}
+
+/// `release` of first and later attempts.
+pub async fn release_follows_the_table(subject: &dyn Subject) {
+    follow(subject, |_, attempt| {
+        both(attempt).map(|attempt| Call::Release(attempt, RETENTION * 2)).to_vec()
+    })
+    .await;
+}
+
+/// `renew` with a shorter, an equal and a longer lease.
+pub async fn renew_follows_the_table(subject: &dyn Subject) {
+    follow(subject, |_, attempt| {
+        let leases: [Duration; 3] = [LEASE / 3, LEASE, LEASE * 3];
+        let calls = leases
+            .into_iter()
+            .flat_map(|lease| both(attempt).map(|attempt| Call::Renew(attempt, lease)));
+        calls.collect()
+    })
+    .await;
+}
+
+/// `forget` with and without force.
+pub async fn forget_follows_the_table(subject: &dyn Subject) {
+    follow(subject, |_, _| [false, true].map(|force| Call::Forget { force }).to_vec()).await;
+}
+
+/// `resolve` in each way.
+pub async fn resolve_follows_the_table(subject: &dyn Subject) {
+    follow(subject, |_, _| {
+        let ways = [
+            Resolution::Retry,
+            Resolution::Succeeded(None),
+            Resolution::Succeeded(value(b"found")),
+        ];
+        ways.map(|way| Call::Resolve(way, RETENTION * 2)).to_vec()
+    })
+    .await;
+}

@@ -1,0 +1,81 @@
+//! A store that fails as told.
+//!
+//! It passes every verb on to another store and takes two turns of the scheduler for it. What it
+//! does beside that, a test chooses: errors before or after the effect, replies that never come,
+//! effects that come late, calls that are held until they are let go.
+
+mod gate;
+mod script;
+mod store;
+
+pub use gate::Gate;
+pub use store::FaultStore;
+
+use crate::store::StoreErrorKind;
+
+/// One of the calls of a [`Store`](crate::store::Store).
+///
+/// The calls for many keys count as one call for each key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verb {
+    /// `begin`
+    Begin,
+    /// `complete`
+    Complete,
+    /// `fail`
+    Fail,
+    /// `abandon`
+    Abandon,
+    /// `release`
+    Release,
+    /// `renew`
+    Renew,
+    /// `get`
+    Get,
+    /// `forget`
+    Forget,
+    /// `resolve`
+    Resolve,
+    /// `watch`
+    Watch,
+}
+
+impl Verb {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Begin,
+        Self::Complete,
+        Self::Fail,
+        Self::Abandon,
+        Self::Release,
+        Self::Renew,
+        Self::Get,
+        Self::Forget,
+        Self::Resolve,
+        Self::Watch,
+    ];
+}
+
+/// What goes wrong with a call.
+///
+/// A store answers [`Full`](StoreErrorKind::Full), [`Contended`](StoreErrorKind::Contended) and
+/// [`Undecodable`](StoreErrorKind::Undecodable) only where there was no effect, so those kinds
+/// belong into [`Before`](Fault::Before).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// No effect, and an error of this kind.
+    Before(StoreErrorKind),
+    /// The effect, and an error of this kind: the reply was lost.
+    After(StoreErrorKind),
+    /// No effect, and no answer ever.
+    Hang,
+    /// The effect, and no answer ever.
+    HangAfter,
+    /// An error of this kind, and the effect when the test calls
+    /// [`FaultStore::deliver_late`]: the message was slow.
+    Late(StoreErrorKind),
+}
+
+#[cfg(test)]
+mod tests;

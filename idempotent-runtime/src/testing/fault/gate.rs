@@ -1,0 +1,81 @@
+//! Holds calls until a test lets them go.
+
+use crate::sync::{Mutex, lock};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+/// Holds the calls of one verb. Made by [`FaultStore::hold`](super::FaultStore::hold) and
+/// [`hold_after`](super::FaultStore::hold_after).
+///
+/// Dropping it opens it, so that a test that fails leaves nothing behind that hangs.
+#[derive(Debug)]
+#[must_use = "a gate opens when it is dropped"]
+pub struct Gate(Arc<Barrier>);
+
+/// What a gate and the calls before it share.
+#[derive(Debug, Default)]
+pub(super) struct Barrier {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    arrived: usize,
+    /// How many of those that arrived may go on.
+    admitted: usize,
+    open: bool,
+}
+
+impl Gate {
+    pub(super) fn new(barrier: Arc<Barrier>) -> Self {
+        Self(barrier)
+    }
+
+    /// Resolves when `calls` calls have arrived since the gate was made.
+    pub async fn arrived(&self, calls: usize) {
+        self.0.until(|state| state.arrived >= calls).await;
+    }
+
+    /// Lets the next `calls` calls go on, those that wait first, in the order of their arrival.
+    pub fn admit(&self, calls: usize) {
+        self.0.change(|state| state.admitted += calls);
+    }
+
+    /// Lets all calls go on, those that come later too.
+    pub fn open(&self) {
+        self.0.change(|state| state.open = true);
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
+    }
+}
+
+impl Barrier {
+    pub(super) async fn pass(&self) {
+        let mut place = 0;
+        self.change(|state| {
+            place = state.arrived;
+            state.arrived += 1;
+        });
+        self.until(|state| state.open || place < state.admitted).await;
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut lock(&self.state));
+        self.changed.notify_waiters();
+    }
+
+    async fn until(&self, holds: impl Fn(&State) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if holds(&lock(&self.state)) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The store itself.
+
+use super::gate::{Barrier, Gate};
+use super::script::{Plan, Script};
+use super::{Fault, Verb};
+use crate::key::RecordKey;
+use crate::store::{
+    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Maintenance, Record,
+    Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind, StoreFuture, Usage,
+    Value, Watch,
+};
+use std::fmt;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::task::yield_now;
+
+/// A store that passes every verb on to another one, and fails as told. Clones are one store.
+///
+/// It is not local, whatever it wraps: callers of one key meet before they reach it, as they do
+/// before a store on the network, and every verb is pending at least twice.
+///
+/// ```
+/// use idempotent_runtime::store::{MemoryStore, StoreErrorKind};
+/// use idempotent_runtime::testing::{Fault, FaultStore, Verb};
+/// use idempotent_runtime::{Error, Idempotency, Mode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = FaultStore::new(MemoryStore::new());
+/// let idem = Idempotency::builder().store(store.clone()).build()?;
+///
+/// // The first `begin` takes effect, and its reply is lost.
+/// store.fault_at(Verb::Begin, 1, Fault::After(StoreErrorKind::Unavailable));
+/// let answer: Result<u8, Error> =
+///     idem.operation("o").key(1).mode(Mode::Strong).run(async { Ok(7) }).await;
+/// assert_eq!(answer?, 7);
+/// assert_eq!((store.calls(Verb::Begin), store.grants()), (2, 1));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct FaultStore {
+    inner: Arc<dyn Store>,
+    script: Arc<Script>,
+    local: bool,
+}
+
+impl FaultStore {
+    /// Wraps `store`.
+    pub fn new(store: impl Store) -> Self {
+        Self::around(Arc::new(store))
+    }
+
+    /// Wraps a store that is shared with somebody else.
+    pub fn around(store: Arc<dyn Store>) -> Self {
+        Self { inner: store, script: Arc::default(), local: false }
+    }
+
+    /// Says that it is local if the wrapped store does, and answers at once unless a fault or a
+    /// gate needs time.
+    #[must_use]
+    pub fn local(mut self) -> Self {
+        self.local = self.inner.is_local();
+        self
+    }
+
+    /// How often `verb` was called.
+    pub fn calls(&self, verb: Verb) -> usize {
+        self.script.change(verb, |lines| lines.calls)
+    }
+
+    /// How many calls of `verb` were answered, with an error or without.
+    pub fn answers(&self, verb: Verb) -> usize {
+        self.script.change(verb, |lines| lines.answers)
+    }
+
+    /// How many attempts were granted; a repeated `begin` of one token counts once.
+    pub fn grants(&self) -> usize {
+        self.script.grants()
+    }
+
+    /// Resolves when `verb` has been called `calls` times since the store was made.
+    pub async fn called(&self, verb: Verb, calls: usize) {
+        self.script.until(verb, |lines| lines.calls >= calls).await;
+    }
+
+    /// Resolves when `answers` calls of `verb` have been answered since the store was made.
+    pub async fn answered(&self, verb: Verb, answers: usize) {
+        self.script.until(verb, |lines| lines.answers >= answers).await;
+    }
+
+    /// The `call`-th call of `verb`, counted from 1 since the store was made, meets `fault`.
+    pub fn fault_at(&self, verb: Verb, call: usize, fault: Fault) {
+        self.script.change(verb, |lines| lines.at.insert(call, fault));
+    }
+
+    /// The next call of `verb` meets `fault`.
+    pub fn fault_next(&self, verb: Verb, fault: Fault) {
+        self.script.change(verb, |lines| lines.at.insert(lines.calls + 1, fault));
+    }
+
+    /// All calls of `verb` meet `fault` from now on, until [`up`](Self::up).
+    pub fn fault_always(&self, verb: Verb, fault: Fault) {
+        self.script.change(verb, |lines| lines.always = Some(fault));
+    }
+
+    /// All calls of `verb` are refused as unavailable from now on, without effect.
+    pub fn down(&self, verb: Verb) {
+        self.fault_always(verb, Fault::Before(StoreErrorKind::Unavailable));
+    }
+
+    /// Calls of `verb` meet no fault from now on.
+    pub fn up(&self, verb: Verb) {
+        self.script.change(verb, |lines| {
+            lines.always = None;
+            lines.at.clear();
+        });
+    }
+
+    /// As [`down`](Self::down), for all verbs.
+    pub fn all_down(&self) {
+        Verb::ALL.into_iter().for_each(|verb| self.down(verb));
+    }
+
+    /// As [`up`](Self::up), for all verbs.
+    pub fn all_up(&self) {
+        Verb::ALL.into_iter().for_each(|verb| self.up(verb));
+    }
+
+    /// Holds the calls of `verb` from now on, before they take effect.
+    ///
+    /// ```
+    /// use idempotent_runtime::store::MemoryStore;
+    /// use idempotent_runtime::testing::{FaultStore, Verb};
+    /// use idempotent_runtime::{Error, Idempotency, Mode};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = FaultStore::new(MemoryStore::new());
+    /// let idem = Idempotency::builder().store(store.clone()).build()?;
+    /// let gate = store.hold(Verb::Complete);
+    /// let call = tokio::spawn(async move {
+    ///     let answer: Result<u8, Error> = idem.operation("o").key(1).run(async { Ok(7) }).await;
+    ///     answer
+    /// });
+    /// gate.arrived(1).await; // the body has run, and its answer is on its way
+    /// gate.open();
+    /// assert_eq!(call.await??, 7);
+    /// # Ok(()) }
+    /// ```
+    pub fn hold(&self, verb: Verb) -> Gate {
+        let barrier = Arc::<Barrier>::default();
+        self.script.change(verb, |lines| lines.before = Some(Arc::clone(&barrier)));
+        Gate::new(barrier)
+    }
+
+    /// Holds the calls of `verb` from now on, after they have taken effect and before they are
+    /// answered.
+    pub fn hold_after(&self, verb: Verb) -> Gate {
+        let barrier = Arc::<Barrier>::default();
+        self.script.change(verb, |lines| lines.after = Some(Arc::clone(&barrier)));
+        Gate::new(barrier)
+    }
+
+    /// Lets the calls that met [`Fault::Late`] take effect, in their order. Returns how many.
+    pub async fn deliver_late(&self) -> usize {
+        let late = self.script.take_late();
+        let count = late.len();
+        for call in late {
+            call.await;
+        }
+        count
+    }
+
+    /// Passes one call on. `effect` owns what it needs, so that it can outlive its caller.
+    fn pass<T: Send + Unpin + 'static>(&self, verb: Verb, effect: Effect<T>) -> Answer<'_, T> {
+        let mut answer = StoreFuture::new(async move {
+            let plan = self.script.enter(verb);
+            self.take_turn().await;
+            let answer = self.run(plan, effect).await;
+            self.take_turn().await;
+            self.script.leave(verb);
+            answer
+        });
+        if self.local {
+            let mut context = Context::from_waker(Waker::noop());
+            if let Poll::Ready(answer) = Pin::new(&mut answer).poll(&mut context) {
+                return StoreFuture::ready(answer);
+            }
+        }
+        answer
+    }
+
+    async fn take_turn(&self) {
+        if !self.local {
+            yield_now().await;
+        }
+    }
+
+    async fn run<T: Send + 'static>(&self, plan: Plan, effect: Effect<T>) -> Result<T, StoreError> {
+        if let Some(gate) = plan.before {
+            gate.pass().await;
+        }
+        let answer = match plan.fault {
+            Some(Fault::Before(kind)) => return Err(injected(kind)),
+            Some(Fault::Hang) => return pending().await,
+            Some(Fault::Late(kind)) => {
+                self.script.delay(Box::pin(async move { drop(effect.await) }));
+                return Err(injected(kind));
+            }
+            Some(Fault::After(kind)) => {
+                drop(effect.await);
+                Err(injected(kind))
+            }
+            Some(Fault::HangAfter) => {
+                drop(effect.await);
+                return pending().await;
+            }
+            None => effect.await,
+        };
+        if let Some(gate) = plan.after {
+            gate.pass().await;
+        }
+        answer
+    }
+}
+
+/// A call of the wrapped store, not yet made.
+type Effect<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
+fn injected(kind: StoreErrorKind) -> StoreError {
+    StoreError::new(kind, "a fault was injected")
+}
+
+impl fmt::Debug for FaultStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("FaultStore").field(&self.inner).finish()
+    }
+}
+
+impl Store for FaultStore {
+    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun> {
+        let (store, script) = (Arc::clone(&self.inner), Arc::clone(&self.script));
+        let (key, request) = (key.clone(), *request);
+        let effect = async move {
+            let answer = store.begin(&key, &request).await;
+            if let Ok(Begun::Fresh(attempt)) = &answer {
+                script.granted(attempt.token);
+            }
+            answer
+        };
+        self.pass(Verb::Begin, Box::pin(effect))
+    }
+
+    fn complete<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        value: Option<Value>,
+        retention: Duration,
+    ) -> Answer<'a, Completed> {
+        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
+        let effect = async move { store.complete(&key, &attempt, value, retention).await };
+        self.pass(Verb::Complete, Box::pin(effect))
+    }
+
+    fn fail<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        failure: Failure,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
+        let effect = async move { store.fail(&key, &attempt, failure, retention).await };
+        self.pass(Verb::Fail, Box::pin(effect))
+    }
+
+    fn abandon<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
+        let effect = async move { store.abandon(&key, &attempt, retention).await };
+        self.pass(Verb::Abandon, Box::pin(effect))
+    }
+
+    fn release<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
+        let effect = async move { store.release(&key, &attempt, retention).await };
+        self.pass(Verb::Release, Box::pin(effect))
+    }
+
+    fn renew<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        lease: Duration,
+    ) -> Answer<'a, Renewed> {
+        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
+        let effect = async move { store.renew(&key, &attempt, lease).await };
+        self.pass(Verb::Renew, Box::pin(effect))
+    }
+
+    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
+        let (store, key) = (Arc::clone(&self.inner), key.clone());
+        self.pass(Verb::Get, Box::pin(async move { store.get(&key).await }))
+    }
+
+    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
+        let (store, key) = (Arc::clone(&self.inner), key.clone());
+        self.pass(Verb::Forget, Box::pin(async move { store.forget(&key, force).await }))
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        resolution: Resolution,
+        retention: Duration,
+    ) -> Answer<'a, Resolved> {
+        let (store, key) = (Arc::clone(&self.inner), key.clone());
+        let effect = async move { store.resolve(&key, resolution, retention).await };
+        self.pass(Verb::Resolve, Box::pin(effect))
+    }
+
+    fn is_local(&self) -> bool {
+        self.local
+    }
+
+    fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
+        let (store, key) = (Arc::clone(&self.inner), key.clone());
+        self.pass(Verb::Watch, Box::pin(async move { store.watch(&key).await }))
+    }
+
+    fn maintain(&self) -> Maintenance {
+        self.inner.maintain()
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.inner.usage()
+    }
+}

@@ -1,0 +1,186 @@
+//! The state table as a store of one record, and calls that can be made on it and on a real one.
+
+use crate::fingerprint::Fingerprint;
+use crate::key::RecordKey;
+use crate::store::table::{self, Living, Write};
+use crate::store::{
+    AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Record, Renewed, Resolution,
+    Resolved, Settled, Store, StoreError, Value,
+};
+use std::time::Duration;
+
+/// One call of a store, with all that it carries.
+#[derive(Clone, Debug)]
+pub(super) enum Call {
+    Begin(BeginRequest),
+    Complete(AttemptId, Option<Value>, Duration),
+    Fail(AttemptId, Failure, Duration),
+    Abandon(AttemptId, Duration),
+    Release(AttemptId, Duration),
+    Renew(AttemptId, Duration),
+    Forget { force: bool },
+    Resolve(Resolution, Duration),
+}
+
+/// The answer to a [`Call`].
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Reply {
+    Begun(Begun),
+    Completed(Completed),
+    Settled(Settled),
+    Renewed(Renewed),
+    Forgotten(Forgotten),
+    Resolved(Resolved),
+}
+
+impl Call {
+    pub(super) async fn send(
+        &self,
+        store: &dyn Store,
+        key: &RecordKey,
+    ) -> Result<Reply, StoreError> {
+        Ok(match self.clone() {
+            Self::Begin(request) => Reply::Begun(store.begin(key, &request).await?),
+            Self::Complete(attempt, value, retention) => {
+                Reply::Completed(store.complete(key, &attempt, value, retention).await?)
+            }
+            Self::Fail(attempt, failure, retention) => {
+                Reply::Settled(store.fail(key, &attempt, failure, retention).await?)
+            }
+            Self::Abandon(attempt, retention) => {
+                Reply::Settled(store.abandon(key, &attempt, retention).await?)
+            }
+            Self::Release(attempt, retention) => {
+                Reply::Settled(store.release(key, &attempt, retention).await?)
+            }
+            Self::Renew(attempt, lease) => Reply::Renewed(store.renew(key, &attempt, lease).await?),
+            Self::Forget { force } => Reply::Forgotten(store.forget(key, force).await?),
+            Self::Resolve(resolution, retention) => {
+                Reply::Resolved(store.resolve(key, resolution, retention).await?)
+            }
+        })
+    }
+
+    fn value(&self) -> Option<Value> {
+        match self {
+            Self::Complete(_, value, _)
+            | Self::Fail(_, Failure::Final(value), _)
+            | Self::Resolve(Resolution::Succeeded(value), _) => value.clone(),
+            _ => None,
+        }
+    }
+}
+
+impl Reply {
+    /// Whether a store may answer this where the table says `expected`.
+    pub(super) fn agrees(&self, expected: &Self, slack: Duration) -> bool {
+        match (self, expected) {
+            (
+                Self::Begun(Begun::InFlight { retry_after: left }),
+                Self::Begun(Begun::InFlight { retry_after: expected }),
+            )
+            | (
+                Self::Begun(Begun::Taken { retry_after: left }),
+                Self::Begun(Begun::Taken { retry_after: expected }),
+            ) => is_left(*left, *expected, slack),
+            _ => self == expected,
+        }
+    }
+}
+
+/// Whether `left` is what is left of `expected` after at most `slack`.
+pub(super) fn is_left(left: Duration, expected: Duration, slack: Duration) -> bool {
+    left <= expected && left >= expected.saturating_sub(slack)
+}
+
+/// Whether a store may show this record where the table says `expected`.
+pub(super) fn records_agree(
+    shown: Option<&Record>,
+    expected: Option<&Record>,
+    slack: Duration,
+) -> bool {
+    match (shown, expected) {
+        (None, None) => true,
+        (Some(shown), Some(expected)) => {
+            shown.head == expected.head
+                && shown.value == expected.value
+                && is_left(shown.ttl, expected.ttl, slack)
+        }
+        _ => false,
+    }
+}
+
+/// What the table says about one record.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Model {
+    record: Option<Record>,
+}
+
+impl Model {
+    pub(super) fn of(record: Option<Record>) -> Self {
+        Self { record }
+    }
+
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    pub(super) fn step(&mut self, by: Duration) {
+        self.record = self.record.take().and_then(|record| {
+            let ttl = record.ttl.saturating_sub(by);
+            (!ttl.is_zero()).then_some(Record { ttl, ..record })
+        });
+    }
+
+    pub(super) fn answer(&mut self, call: &Call) -> Reply {
+        let record =
+            self.record.as_ref().map(|record| Living { head: record.head, ttl: record.ttl });
+        let (reply, write) = match call {
+            Call::Begin(request) => {
+                let (answer, write) = table::begin(record, request);
+                let value = || self.record.as_ref().and_then(|record| record.value.clone());
+                (Reply::Begun(answer.with_value(value)), write)
+            }
+            Call::Complete(attempt, _, retention) => {
+                with(Reply::Completed, table::complete(record, attempt, *retention))
+            }
+            Call::Fail(attempt, failure, retention) => {
+                with(Reply::Settled, table::fail(record, attempt, failure, *retention))
+            }
+            Call::Abandon(attempt, retention) => {
+                with(Reply::Settled, table::abandon(record, attempt, *retention))
+            }
+            Call::Release(attempt, retention) => {
+                with(Reply::Settled, table::release(record, attempt, *retention))
+            }
+            Call::Renew(attempt, lease) => {
+                with(Reply::Renewed, table::renew(record, attempt, *lease))
+            }
+            Call::Forget { force } => with(Reply::Forgotten, table::forget(record, *force)),
+            Call::Resolve(resolution, retention) => {
+                with(Reply::Resolved, table::resolve(record, resolution, *retention))
+            }
+        };
+        match write {
+            Write::Keep => {}
+            Write::Delete => self.record = None,
+            Write::Put { head, ttl } => self.record = Some(Record::new(head, call.value(), ttl)),
+        }
+        reply
+    }
+}
+
+fn with<A>(wrap: fn(A) -> Reply, (answer, write): table::Step<A>) -> (Reply, Write) {
+    (wrap(answer), write)
+}
+
+/// What whoever sent `request` would call its attempt if it never got an answer.
+pub(super) fn guess(request: &BeginRequest) -> AttemptId {
+    let BeginRequest { token, fingerprint, fence_seed, .. } = *request;
+    AttemptId { token, number: 1, fence: fence_seed, fingerprint }
+}
+
+/// Two payloads that differ.
+pub(super) fn payloads() -> [Fingerprint; 2] {
+    [Fingerprint::of("one"), Fingerprint::of("two")]
+}

@@ -1,0 +1,62 @@
+//! A detached body finishes even if its caller goes away.
+
+use idempotent_runtime::ambient::{self, Ambient};
+use idempotent_runtime::testing::{Ledger, scoped};
+use idempotent_runtime::{Error, current, idempotent};
+use support::{both, poll_at_most, until};
+use tokio::sync::watch;
+
+#[idempotent(key = "id", mode = "strong", detach, name = "detached")]
+async fn ship(ledger: Ledger, id: u64, mut go: watch::Receiver<bool>) -> Result<usize, Error> {
+    let run = ledger.record(id.to_string());
+    assert!(current().is_some());
+    assert_eq!(ambient::current().and_then(|ambient| ambient.token).as_deref(), Some("t"));
+    go.wait_for(|go| *go).await.unwrap();
+    Ok(run)
+}
+
+#[tokio::test]
+async fn a_detached_body_finishes_and_its_answer_is_replayed() {
+    for bench in both() {
+        let (go, wait) = watch::channel(false);
+        let call = || {
+            let call = ship(bench.ledger.clone(), 1, wait.clone());
+            ambient::scope(Ambient::new().token("t"), scoped(bench.idem.clone(), call))
+        };
+        let ledger = bench.ledger.clone();
+        assert!(poll_at_most(10, call()).await.is_none());
+        until(|| ledger.ran("1") == 1).await;
+        go.send(true).unwrap();
+        assert_eq!(call().await.unwrap(), 1);
+        assert_eq!(ledger.ran("1"), 1);
+        bench.at_rest().await;
+    }
+}
+
+#[idempotent(key = "id", mode = "strong", detach, name = "detached-panic")]
+async fn explode(id: u64) -> Result<u64, Error> {
+    panic!("boom {id}")
+}
+
+#[tokio::test]
+async fn a_panic_of_a_detached_body_reaches_the_caller() {
+    for bench in both() {
+        let task = tokio::spawn(scoped(bench.idem.clone(), explode(1)));
+        let panic = task.await.unwrap_err().into_panic();
+        assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("boom 1"));
+        bench.at_rest().await;
+    }
+}
+
+#[test]
+fn without_a_runtime_a_detached_call_is_refused() {
+    let bench = support::local();
+    let (_, wait) = watch::channel(true);
+    let call = scoped(bench.idem.clone(), ship(bench.ledger.clone(), 1, wait));
+    let mut call = std::pin::pin!(call);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match call.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(Err(error)) => assert!(!error.body_ran(), "{error}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,210 @@
+//! What callers see when the store fails, verb by verb.
+
+use idempotent_runtime::store::{State, StoreErrorKind};
+use idempotent_runtime::testing::{Fault, Verb};
+use idempotent_runtime::{Error, ErrorKind, OnStoreError};
+use std::time::Duration;
+use support::{Bench, EXPIRE, LEASE, remote, until, until_async};
+
+/// Calls, and moves the clock whenever the call pauses.
+async fn run_to_end(bench: &Bench) -> Result<usize, Error> {
+    let call = tokio::spawn({
+        let bench = bench.clone();
+        async move { bench.run().await }
+    });
+    until(|| {
+        bench.clock.advance(Duration::from_millis(10));
+        call.is_finished()
+    })
+    .await;
+    call.await.unwrap()
+}
+
+#[tokio::test]
+async fn without_a_positive_begin_the_body_does_not_run() {
+    let refusals = [
+        (StoreErrorKind::Unavailable, ErrorKind::StoreUnavailable),
+        (StoreErrorKind::Full, ErrorKind::StoreFull),
+        (StoreErrorKind::NotReplicated, ErrorKind::NotReplicated),
+        (StoreErrorKind::Undecodable, ErrorKind::Undecodable),
+        (StoreErrorKind::Contended, ErrorKind::InProgress),
+    ];
+    for (fault, kind) in refusals {
+        let bench = remote();
+        bench.store.fault_always(Verb::Begin, Fault::Before(fault));
+        let error = run_to_end(&bench).await.unwrap_err();
+        assert_eq!(error.kind(), kind);
+        assert!(!error.body_ran());
+        assert_eq!(bench.runs(), 0);
+        bench.store.up(Verb::Begin);
+        assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_begin_whose_reply_was_lost_is_recognised_as_ours() {
+    let bench = remote();
+    bench.store.fault_at(Verb::Begin, 1, Fault::After(StoreErrorKind::Unavailable));
+    assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+    assert_eq!(bench.store.calls(Verb::Begin), 2);
+    assert_eq!(bench.runs(), 1);
+}
+
+#[tokio::test]
+async fn losing_a_race_in_the_store_is_tried_again() {
+    let bench = remote();
+    for call in 1..4 {
+        bench.store.fault_at(Verb::Begin, call, Fault::Before(StoreErrorKind::Contended));
+    }
+    assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_function_may_choose_to_run_without_a_store() {
+    let bench = remote();
+    bench.store.all_down();
+    let call = tokio::spawn({
+        let bench = bench.clone();
+        async move {
+            let op = bench.op().on_store_error(OnStoreError::Run);
+            op.run(async { Ok::<_, Error>(bench.ledger.record("k")) }).await
+        }
+    });
+    until(|| {
+        bench.clock.advance(Duration::from_millis(10));
+        call.is_finished()
+    })
+    .await;
+    assert_eq!(call.await.unwrap().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_recorded_reaches_its_caller_and_is_recorded_later() {
+    for fault in [Fault::Before(StoreErrorKind::Unavailable), Fault::After(StoreErrorKind::Unavailable)] {
+        let bench = remote();
+        bench.store.fault_at(Verb::Complete, 1, fault);
+        assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+        until_async(|| async {
+            bench.clock.advance(Duration::from_millis(10));
+            bench.op().get().await.unwrap().unwrap().head.state == State::Succeeded
+        })
+        .await;
+        assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+        assert_eq!(bench.runs(), 1);
+        bench.at_rest().await;
+    }
+}
+
+#[tokio::test]
+async fn recording_is_tried_for_as_long_as_the_lease_can_be_held() {
+    let bench = remote();
+    bench.store.down(Verb::Complete);
+    assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+    assert_eq!(bench.idem.in_flight(), 1);
+    // Leases are still renewed, so that nobody takes over while it is tried.
+    for _ in 0..20 {
+        bench.clock.advance(LEASE / 3);
+        until_async(|| async {
+            let record = bench.op().get().await.unwrap().unwrap();
+            record.head.lease_left(record.ttl) == LEASE
+        })
+        .await;
+    }
+    bench.store.up(Verb::Complete);
+    bench.clock.advance(Duration::from_secs(1));
+    bench.at_rest().await;
+    assert_eq!(bench.run().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn when_recording_is_given_up_the_key_is_left_to_its_lease() {
+    let bench = remote();
+    bench.store.down(Verb::Complete);
+    bench.store.down(Verb::Renew);
+    assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+    until(|| {
+        bench.clock.advance(LEASE / 10);
+        bench.idem.in_flight() == 0
+    })
+    .await;
+    bench.store.all_up();
+    assert_eq!(bench.run().await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_failure_that_cannot_be_recorded_reaches_its_caller() {
+    let bench = remote();
+    bench.store.fault_at(Verb::Fail, 1, Fault::Before(StoreErrorKind::Unavailable));
+    let failed = bench.op().run(async { Err::<u8, _>(support::OwnError::new("mine")) }).await;
+    assert_eq!(failed.unwrap_err().0, "mine");
+    until(|| {
+        bench.clock.advance(Duration::from_millis(10));
+        bench.idem.in_flight() == 0
+    })
+    .await;
+    assert_eq!(bench.run().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_record_that_vanished_is_written_again() {
+    let bench = remote();
+    let gate = bench.store.hold(Verb::Complete);
+    let call = tokio::spawn({
+        let bench = bench.clone();
+        async move { bench.run().await }
+    });
+    gate.arrived(1).await;
+    // As after a flush: the record is gone although its attempt runs.
+    bench.clock.advance(LEASE + EXPIRE);
+    assert_eq!(bench.op().get().await.unwrap(), None);
+    gate.open();
+    assert_eq!(call.await.unwrap().unwrap(), 1);
+    assert_eq!(bench.run().await.unwrap(), 1);
+    assert_eq!(bench.runs(), 1);
+}
+
+#[tokio::test]
+async fn a_late_message_of_a_superseded_attempt_changes_nothing() {
+    let bench = remote();
+    bench.store.fault_at(Verb::Fail, 1, Fault::Late(StoreErrorKind::Unavailable));
+    let failed = bench.op().run(async { Err::<u8, _>(support::OwnError::new("mine")) }).await;
+    assert!(failed.is_err());
+    until(|| {
+        bench.clock.advance(Duration::from_millis(10));
+        bench.idem.in_flight() == 0
+    })
+    .await;
+    assert_eq!(bench.run().await.unwrap(), 1);
+    let before = bench.op().get().await.unwrap();
+    bench.store.deliver_late().await;
+    assert_eq!(bench.op().get().await.unwrap(), before);
+    assert_eq!(bench.run().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn an_abandoned_body_is_recorded_even_if_the_store_is_away_for_a_while() {
+    let bench = remote();
+    bench.store.fault_at(Verb::Abandon, 1, Fault::Before(StoreErrorKind::Unavailable));
+    let hung = bench.hang();
+    until(|| bench.runs() == 1).await;
+    hung.abort();
+    until(|| {
+        bench.clock.advance(Duration::from_millis(10));
+        bench.idem.in_flight() == 0
+    })
+    .await;
+    assert_eq!(bench.run().await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn every_verb_of_every_call_may_fail_once_before_or_after_its_effect() {
+    for verb in [Verb::Begin, Verb::Complete, Verb::Watch, Verb::Get] {
+        for fault in [Fault::Before, Fault::After] {
+            let bench = remote();
+            bench.store.fault_next(verb, fault(StoreErrorKind::Unavailable));
+            assert_eq!(run_to_end(&bench).await.unwrap(), 1, "{verb:?}");
+            assert_eq!(run_to_end(&bench).await.unwrap(), 1, "{verb:?}");
+            assert_eq!(bench.runs(), 1, "{verb:?}");
+        }
+    }
+}

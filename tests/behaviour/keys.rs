@@ -1,0 +1,178 @@
+//! Keys of every size and with every character; missing and invalid ones.
+
+use idempotent_runtime::key::{Encoded, Parts};
+use idempotent_runtime::testing::scoped;
+use idempotent_runtime::{Error, ErrorKind, KeyPart, idempotent};
+use support::{both, local};
+
+#[tokio::test]
+async fn keys_of_any_content_keep_apart_and_come_back() {
+    let keys = [
+        "k".to_owned(),
+        "x".repeat(255),
+        "y".repeat(10_000),
+        " ".to_owned(),
+        "line\nbreak".to_owned(),
+        "nul\0byte".to_owned(),
+        "co:lon".to_owned(),
+        "{brace}".to_owned(),
+        "}{".to_owned(),
+        "pipe|bar".to_owned(),
+        "quote\"d".to_owned(),
+        "grüße 東京 🦀".to_owned(),
+    ];
+    for bench in both() {
+        for round in 0..2 {
+            for key in &keys {
+                let op = bench.idem.operation("keys").key(key);
+                let answer = op.run_detailed(async { Ok::<_, Error>(key.clone()) }).await.unwrap();
+                assert_eq!((&answer.value, answer.replayed), (key, round == 1));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_key_is_invalid_and_a_huge_one_too() {
+    let bench = local();
+    for key in [String::new(), "x".repeat(64 * 1024)] {
+        let op = bench.idem.operation("keys").key(&key);
+        let error = op.run(async { Ok::<u8, Error>(1) }).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidKey);
+        assert!(!error.body_ran());
+    }
+}
+
+#[derive(KeyPart)]
+struct Line {
+    sku: String,
+    size: Size,
+}
+
+#[derive(KeyPart)]
+enum Size {
+    One,
+    Custom { width: u8, height: u8 },
+}
+
+#[derive(KeyPart)]
+struct OrderId(u64);
+
+#[derive(KeyPart)]
+struct Request {
+    id: OrderId,
+    lines: Vec<Line>,
+    token: OptionalToken,
+}
+
+#[derive(KeyPart)]
+struct OptionalToken(#[key_part(skip)] Option<String>, u8);
+
+fn encoded(part: &impl KeyPart) -> String {
+    Encoded::of(part).as_str().to_owned()
+}
+
+#[test]
+fn derived_keys_are_frozen() {
+    assert_eq!(encoded(&OrderId(7)), "7");
+    assert_eq!(encoded(&Size::One), "One");
+    assert_eq!(encoded(&Size::Custom { width: 1, height: 2 }), "Custom(1,2)");
+    let request = Request {
+        id: OrderId(7),
+        lines: vec![Line { sku: "a".into(), size: Size::One }],
+        token: OptionalToken(Some("secret".into()), 3),
+    };
+    assert_eq!(encoded(&request), r#"(7,[("a",One)],(3,))"#);
+}
+
+#[derive(Clone)]
+struct Call {
+    user: u64,
+    token: Option<String>,
+}
+
+#[idempotent(key = "call.token?", mode = "strong", name = "optional")]
+async fn optional(call: Call) -> Result<u64, Error> {
+    Ok(call.user)
+}
+
+#[idempotent(key = "user:{call.user}:token:{call.token?}", mode = "strong", name = "template")]
+async fn template(call: Call) -> Result<u64, Error> {
+    Ok(call.user)
+}
+
+#[idempotent(key = "call.user", scope = "tenant", mode = "strong", name = "scoped")]
+async fn by_tenant(tenant: &str, call: Call) -> Result<String, Error> {
+    Ok(tenant.to_owned())
+}
+
+#[idempotent(key = const "nightly", mode = "strong", name = "constant")]
+async fn nightly(run: u64) -> Result<u64, Error> {
+    Ok(run)
+}
+
+#[tokio::test]
+async fn an_absent_optional_key_is_missing() {
+    let bench = local();
+    let call = Call { user: 1, token: None };
+    scoped(bench.idem.clone(), async {
+        let error = optional(call.clone()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MissingKey);
+        assert_eq!(template(call.clone()).await.unwrap_err().kind(), ErrorKind::MissingKey);
+        let given = Call { token: Some("t".into()), ..call };
+        assert_eq!(optional(given.clone()).await.unwrap(), 1);
+        assert_eq!(template(given).await.unwrap(), 1);
+    })
+    .await;
+    let key = Parts::template().text("user:").part(&1).text(":token:").part("t").finish();
+    let record = bench.idem.operation("template").encoded_key(key).get().await.unwrap();
+    assert!(record.is_some(), "an operator cannot name the key of a template");
+}
+
+#[tokio::test]
+async fn tenants_keep_apart() {
+    let bench = local();
+    let call = Call { user: 1, token: None };
+    scoped(bench.idem.clone(), async {
+        assert_eq!(by_tenant("a", call.clone()).await.unwrap(), "a");
+        assert_eq!(by_tenant("b", call.clone()).await.unwrap(), "b");
+        assert_eq!(by_tenant("a", call).await.unwrap(), "a");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_constant_key_is_one_key() {
+    let bench = local();
+    scoped(bench.idem.clone(), async {
+        assert_eq!(nightly(1).await.unwrap(), 1);
+        assert_eq!(nightly(2).await.unwrap(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_functions_with_one_derived_name_refuse_to_mix() {
+    async fn first() -> Result<u8, Error> {
+        #[idempotent(key = const 1, mode = "strong")]
+        async fn same() -> Result<u8, Error> {
+            Ok(1)
+        }
+        same().await
+    }
+    async fn second() -> Result<u8, Error> {
+        #[idempotent(key = const 1, mode = "strong")]
+        async fn same() -> Result<u8, Error> {
+            Ok(2)
+        }
+        same().await
+    }
+    scoped(local().idem, async {
+        assert_eq!(first().await.unwrap(), 1);
+        let error = second().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert!(error.to_string().contains("keys.rs"), "{error}");
+        assert_eq!(first().await.unwrap(), 1);
+    })
+    .await;
+}

@@ -1,0 +1,18 @@
+//! What callers see: modes, waiting, cancellation, panics, leases, faults, values, keys.
+#![allow(missing_docs)]
+
+mod ambient;
+mod by_hand;
+mod cancellation;
+mod concurrency;
+mod config;
+mod detach;
+mod faults;
+mod keys;
+mod leases;
+mod modes;
+mod nesting;
+mod panics;
+mod sharing;
+mod shutdown;
+mod values;

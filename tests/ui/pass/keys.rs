@@ -1,0 +1,134 @@
+#![deny(warnings)]
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use idempotent_runtime::{Error, KeyPart, idempotent};
+
+#[derive(Clone, KeyPart)]
+struct Sku(String);
+
+#[derive(Clone)]
+struct Item {
+    sku: Sku,
+}
+
+struct Request {
+    id: u64,
+    items: Vec<Item>,
+    pair: (u64, (String, u64)),
+    note: Option<String>,
+}
+
+impl Request {
+    fn key(&self) -> String {
+        format!("request-{}", self.id)
+    }
+
+    fn note(&self) -> Option<&str> {
+        self.note.as_deref()
+    }
+
+    fn first(&self) -> &Item {
+        &self.items[0]
+    }
+}
+
+const FIRST: usize = 0;
+
+#[idempotent(key = "req.key()", mode = "strong")]
+async fn method_call(req: Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
+#[idempotent(key = "req.first().sku", mode = "strong")]
+async fn method_then_field(req: &Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
+#[idempotent(key = "req.items[0].sku", mode = "strong")]
+async fn index(req: Request) -> Result<u64, Error> {
+    Ok(req.items.len() as u64)
+}
+
+#[idempotent(key = req.items[FIRST].sku, scope = "req.items[at].sku", mode = "strong")]
+async fn index_by_name(req: Request, at: usize) -> Result<u64, Error> {
+    Ok(req.items.len() as u64 + at as u64)
+}
+
+#[idempotent(key = "req.pair.1.0", mode = "strong")]
+async fn tuple_field(req: Request) -> Result<u64, Error> {
+    Ok(req.pair.0)
+}
+
+#[idempotent(key = "req.note?", mode = "strong")]
+async fn optional(req: Request) -> Result<String, Error> {
+    Ok(req.note.unwrap_or_default())
+}
+
+#[idempotent(key = req.note()?, fingerprint = (req.id, req.note?), mode = "strong")]
+async fn optional_method(req: Request) -> Result<String, Error> {
+    Ok(req.note.unwrap_or_default())
+}
+
+#[idempotent(key = "user:{req.id}:{{{req.pair.0}}}:{req.note?}", mode = "strong")]
+async fn template(req: Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
+#[idempotent(key = (req.id, req.note?, req.items[0].sku), mode = "strong")]
+async fn tuple(req: Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
+#[idempotent(key = const "nightly", mode = "strong")]
+async fn constant() -> Result<u64, Error> {
+    Ok(1)
+}
+
+#[idempotent(key = const FIRST, scope = const 'c', mode = "strong")]
+async fn constant_path() -> Result<u64, Error> {
+    Ok(1)
+}
+
+#[idempotent(key = "(a, b, c, d, e)", mode = "strong")]
+async fn pointers(
+    a: Arc<str>,
+    b: Box<u64>,
+    c: Rc<String>,
+    d: &&str,
+    e: Arc<Sku>,
+) -> Result<usize, Error> {
+    drop((b, c, e));
+    Ok(a.len() + d.len())
+}
+
+#[idempotent(key = "whole", mode = "strong")]
+async fn whole_argument(whole: (u64, Vec<Sku>)) -> Result<u64, Error> {
+    Ok(whole.0)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let request = |id| Request {
+        id,
+        items: vec![Item { sku: Sku("a".to_owned()) }],
+        pair: (id, ("b".to_owned(), 2)),
+        note: Some("note".to_owned()),
+    };
+    assert_eq!(method_call(request(1)).await.unwrap(), 1);
+    assert_eq!(method_then_field(&request(1)).await.unwrap(), 1);
+    assert_eq!(index(request(1)).await.unwrap(), 1);
+    assert_eq!(index_by_name(request(1), 0).await.unwrap(), 1);
+    assert_eq!(tuple_field(request(1)).await.unwrap(), 1);
+    assert_eq!(optional(request(1)).await.unwrap(), "note");
+    assert_eq!(optional_method(request(1)).await.unwrap(), "note");
+    assert_eq!(template(request(1)).await.unwrap(), 1);
+    assert_eq!(tuple(request(1)).await.unwrap(), 1);
+    assert_eq!(constant().await.unwrap(), 1);
+    assert_eq!(constant_path().await.unwrap(), 1);
+    let arc = Arc::new(Sku("s".to_owned()));
+    let pointers = pointers("ab".into(), Box::new(1), Rc::new("c".to_owned()), &"d", arc);
+    assert_eq!(pointers.await.unwrap(), 3);
+    assert_eq!(whole_argument((1, vec![Sku("a".to_owned())])).await.unwrap(), 1);
+}
