@@ -6,7 +6,7 @@ use crate::engine::{Acquired, Ended, Kind, Prepared, Running, Verb, keep};
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::RecordKey;
-use crate::observe::LoggedKey;
+use crate::observe::{CallEnd, Ending, LoggedKey};
 use crate::options::whole_millis;
 use crate::store::{Failure, Value};
 use serde::Serialize;
@@ -47,6 +47,7 @@ impl Begin {
     pub(crate) fn from_acquired(
         call: &Prepared<'_>,
         acquired: Acquired<'_>,
+        mut end: CallEnd,
     ) -> Result<Self, Error> {
         let stored = |attempt, kind, value| Stored {
             instance: (*call.instance).clone(),
@@ -56,23 +57,32 @@ impl Begin {
             kind,
             value,
         };
-        Ok(match acquired {
+        let (begin, ending) = match acquired {
             Acquired::Granted(mut running) => {
                 running.start();
-                Self::Fresh(Attempt(running.into_owned()))
+                return Ok(Self::Fresh(Attempt { running: running.into_owned(), end }));
             }
             Acquired::Succeeded { number, value } => {
-                Self::Replay(stored(number, Kind::Value, value))
+                (Self::Replay(stored(number, Kind::Value, value)), Ending::Replayed)
             }
             Acquired::FailedFinal { number, value } => {
-                Self::ReplayError(stored(number, Kind::Error, value))
+                (Self::ReplayError(stored(number, Kind::Error, value)), Ending::Replayed)
             }
-            Acquired::InFlight { retry_after } => Self::InFlight { retry_after },
-            Acquired::Taken { retry_after } => Self::Taken { retry_after },
-            Acquired::Mismatch => Self::Mismatch,
-            Acquired::Indeterminate { number } => Self::Indeterminate { attempt: number },
-            Acquired::Refused(error) => return Err(Error::from_store(error, &call.operation)),
-        })
+            Acquired::InFlight { retry_after } => {
+                (Self::InFlight { retry_after }, Ending::InProgress)
+            }
+            Acquired::Taken { retry_after } => (Self::Taken { retry_after }, Ending::Rejected),
+            Acquired::Mismatch => (Self::Mismatch, Ending::Mismatch),
+            Acquired::Indeterminate { number } => {
+                (Self::Indeterminate { attempt: number }, Ending::Indeterminate)
+            }
+            Acquired::Refused(error) => {
+                end.ends(Ending::Refused);
+                return Err(Error::from_store(error, &call.operation));
+            }
+        };
+        end.ends(ending);
+        Ok(begin)
     }
 }
 
@@ -131,27 +141,30 @@ impl Stored {
 /// ```
 #[derive(Debug)]
 #[must_use = "a dropped attempt is abandoned"]
-pub struct Attempt(Running<'static>);
+pub struct Attempt {
+    running: Running<'static>,
+    end: CallEnd,
+}
 
 impl Attempt {
     /// 1 for the first attempt, 2 for the next.
     pub fn number(&self) -> u32 {
-        self.0.lease().attempt.number
+        self.running.lease().attempt.number
     }
 
     /// Greater than the fence of every earlier attempt, for as long as the record is kept.
     pub fn fence(&self) -> u64 {
-        self.0.lease().attempt.fence
+        self.running.lease().attempt.fence
     }
 
     /// What [`current`](crate::current) returns for work that is [entered](Current::enter) with it.
     pub fn current(&self) -> Current {
-        self.0.current()
+        self.running.current()
     }
 
     /// Resolves when the lease is lost.
     pub async fn lost(&self) {
-        self.0.lease().lost().await;
+        self.running.lease().lost().await;
     }
 
     /// It succeeded. The value is kept for the operation's `expire` if its mode is strong.
@@ -160,7 +173,7 @@ impl Attempt {
     /// Another attempt took over, or the store does not answer; in the latter case it is tried
     /// again in the background.
     pub async fn complete<T: Serialize>(self, value: &T) -> Result<(), Error> {
-        let retention = self.0.lease().retention;
+        let retention = self.running.lease().retention;
         self.complete_for(value, retention).await
     }
 
@@ -173,8 +186,8 @@ impl Attempt {
         value: &T,
         retention: Duration,
     ) -> Result<(), Error> {
-        let encoded = self.0.core().values.codecs.encode(value);
-        let value = self.0.keeps_values().then(|| keep(&self.0, Kind::Value, encoded)).flatten();
+        let encoded = self.running.core().values.codecs.encode(value);
+        let value = self.running.keeps_values().then(|| keep(&self.running, Kind::Value, encoded)).flatten();
         self.end(Verb::Complete { value, retention: whole_millis(retention) }).await
     }
 
@@ -191,17 +204,24 @@ impl Attempt {
     /// # Errors
     /// As [`complete`](Attempt::complete).
     pub async fn fail_for_good<E: Serialize>(self, error: &E) -> Result<(), Error> {
-        let encoded = self.0.core().values.codecs.encode(error);
-        let error = keep(&self.0, Kind::Error, encoded);
+        let encoded = self.running.core().values.codecs.encode(error);
+        let error = keep(&self.running, Kind::Error, encoded);
         self.end(Verb::Fail(Failure::Final(error))).await
     }
 
     async fn end(mut self, verb: Verb) -> Result<(), Error> {
-        match self.0.end(verb).await {
-            Ok(Ended::Superseded) => Err(self.0.error(ErrorKind::Superseded)),
+        let succeeds = matches!(verb, Verb::Complete { .. });
+        let ended = self.running.end(verb).await;
+        self.end.ends(match &ended {
+            Ok(Ended::Superseded) => Ending::Superseded,
+            _ if succeeds => Ending::Executed,
+            _ => Ending::Failed,
+        });
+        match ended {
+            Ok(Ended::Superseded) => Err(self.running.error(ErrorKind::Superseded)),
             Ok(_) => Ok(()),
             Err(error) => {
-                let operation = &self.0.lease().operation;
+                let operation = &self.running.lease().operation;
                 Err(Error::from_store(error, operation).after_the_body_ran())
             }
         }

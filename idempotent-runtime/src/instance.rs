@@ -101,22 +101,19 @@ impl Idempotency {
         &*self.0.store
     }
 
-    /// Refuses new calls, waits up to `grace` for attempts and background work to end, and stops
-    /// the keeper's thread. What is left then is left to its lease.
+    /// Refuses new calls, and waits up to `grace` for attempts and background work to end. What is
+    /// left then is left to its lease.
+    ///
+    /// Leases are renewed until the last clone of the instance is dropped; the keeper's thread ends
+    /// with it.
     pub async fn shutdown(&self, grace: Duration) -> Drained {
         let core = &self.0;
         core.keeper.stop_accepting();
         let end = core.clock.now().after(grace);
-        let drained = match race(core.keeper.drained(), core.sleep_until(end)).await {
+        match race(core.keeper.drained(), core.sleep_until(end)).await {
             First::Left(()) => Drained::All,
             First::Right(()) => Drained::Left { attempts: self.in_flight() },
-        };
-        if let Some(thread) = core.keeper.close() {
-            // The thread ends as soon as it is woken; its runtime drops what is left.
-            let joined = std::thread::Builder::new().spawn(move || drop(thread.join()));
-            drop(joined);
         }
-        drained
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

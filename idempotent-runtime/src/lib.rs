@@ -70,4 +70,12 @@ pub use key::KeyPart;
 pub use operation::{Operation, Outcome};
 pub use store::Resolution;
 
-pub use idempotent_macros::{KeyPart, idempotent};
+#[doc = include_str!("../docs/key_part.md")]
+pub use idempotent_macros::KeyPart;
+#[doc = include_str!("../docs/idempotent.md")]
+pub use idempotent_macros::idempotent;
+
+/// The examples of the README, which are tested with the others.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -4,12 +4,13 @@ use crate::answers::Answers;
 use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError};
 use crate::engine::{
-    Call, InstanceRef, Kind, Prepared, acquire, acquire_now, record_key, run, run_detached,
+    Call, InstanceRef, Kind, Prepared, acquire, acquire_now, record_key, refuse, run, run_detached,
 };
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::instance::Idempotency;
 use crate::key::{Encoded, KeyPart, RecordKey};
+use crate::observe::CallEnd;
 use crate::options::{Options, whole_millis};
 use crate::store::{Forgotten, Record, Resolution, Resolved};
 use serde::Serialize;
@@ -159,7 +160,7 @@ impl<'a> Operation<'a> {
         let body = pin!(body);
         match self.prepare() {
             Ok(call) => run(call, answers, body).await,
-            Err(error) => Err((answers.refuse)(error)),
+            Err(error) => Err(refuse(error, &answers)),
         }
     }
 
@@ -179,7 +180,7 @@ impl<'a> Operation<'a> {
     {
         match self.prepare() {
             Ok(call) => run_detached(call, answers, body).await,
-            Err(error) => Err((answers.refuse)(error)),
+            Err(error) => Err(refuse(error, &answers)),
         }
     }
 
@@ -188,12 +189,13 @@ impl<'a> Operation<'a> {
     /// # Errors
     /// Why the call was refused before an answer.
     pub async fn begin(&self) -> Result<Begin, Error> {
-        let call = self.prepare()?;
+        let mut end = CallEnd::new(self.name.clone());
+        let call = self.prepare().inspect_err(|error| end.ends(error.kind().into()))?;
         let acquired = match acquire_now(&call) {
             Some(acquired) => acquired,
             None => acquire(&call).await,
         };
-        Begin::from_acquired(&call, acquired)
+        Begin::from_acquired(&call, acquired, end)
     }
 
     /// The record of this key, if there is one.
@@ -234,7 +236,7 @@ impl<'a> Operation<'a> {
                 let kept = core.values.keep(Kind::Value, &key, encoded, config.max_value_bytes);
                 Resolution::Succeeded(Some(kept.map_err(|reason| {
                     let text = format!("the value cannot be kept: {reason}");
-                    Error::new(ErrorKind::Misconfigured, &self.name).with_message(text)
+                    Error::new(ErrorKind::ResultUnavailable, &self.name).with_message(text)
                 })?))
             }
         };

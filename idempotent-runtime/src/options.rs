@@ -1,6 +1,6 @@
 //! What one function asks for, over what the configuration says.
 
-use crate::config::{Abandon, Config, Mode, OnStoreError};
+use crate::config::{Abandon, Config, LEASES, Mode, OnStoreError};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -44,11 +44,19 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    pub(crate) fn of(options: &Options, config: &Config) -> Self {
-        let retention = whole_millis(options.expire.unwrap_or(config.expire));
+    /// What holds for a call with these options; an error if a duration is impossible.
+    pub(crate) fn of(options: &Options, config: &Config) -> Result<Self, &'static str> {
+        let expire = options.expire.unwrap_or(config.expire);
+        if expire.is_zero() {
+            return Err("`expire` must be longer than zero");
+        }
+        let retention = whole_millis(expire);
         let abandon = options.abandon.unwrap_or(config.abandon);
         let lease = whole_millis(options.lease.unwrap_or(config.lease));
-        Self {
+        if !LEASES.contains(&lease) {
+            return Err("`lease` must be between 10 ms and 24 h");
+        }
+        Ok(Self {
             retention,
             wait: options.wait.unwrap_or(config.wait),
             lease,
@@ -60,7 +68,7 @@ impl Policy {
             mode: options.mode.unwrap_or(config.mode),
             abandon,
             on_store_error: options.on_store_error.unwrap_or(config.on_store_error),
-        }
+        })
     }
 
     /// Whether a duplicate waits for a body that runs.
@@ -86,7 +94,7 @@ mod tests {
     fn a_function_beats_the_configuration_which_beats_the_default() {
         let config = Config::new().with_lease(Duration::from_secs(7));
         let options = Options { expire: Some(Duration::from_secs(5)), ..Options::NONE };
-        let policy = Policy::of(&options, &config);
+        let policy = Policy::of(&options, &config).unwrap();
         assert_eq!(policy.retention, Duration::from_secs(5));
         assert_eq!(policy.lease, Duration::from_secs(7));
         assert_eq!(policy.wait, Config::new().wait);
@@ -95,7 +103,7 @@ mod tests {
     #[test]
     fn a_blocked_key_outlives_its_retention() {
         let options = Options { abandon: Some(Abandon::Block), ..Options::NONE };
-        let policy = Policy::of(&options, &Config::new());
+        let policy = Policy::of(&options, &Config::new()).unwrap();
         assert_eq!(policy.linger, Config::new().block_retention);
     }
 

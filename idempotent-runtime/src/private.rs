@@ -111,11 +111,52 @@ pub trait ReturnsResult: sealed::Sealed {
     type Value;
     /// What it returns otherwise.
     type Error;
+    /// What becomes of them.
+    type Answers: Witness;
+
+    /// The answers as the type they have in a function that returns a `Result`.
+    fn witness(answers: Answers<Self::Value, Self::Error>) -> Self::Answers;
 }
 
 impl<T, E> ReturnsResult for Result<T, E> {
     type Value = T;
     type Error = E;
+    type Answers = Answers<T, E>;
+
+    fn witness(answers: Answers<T, E>) -> Answers<T, E> {
+        answers
+    }
+}
+
+/// The answers of one function.
+///
+/// `run` takes this rather than `Answers<T, E>`: for a function that returns something else the
+/// compiler then has one thing to say, at its return type.
+pub trait Witness: Sized {
+    /// What the function returns.
+    type Output;
+
+    /// Runs the body once per key.
+    fn run<'a, F: Future<Output = Self::Output>>(
+        self,
+        call: Result<Prepared<'a>, Error>,
+        body: Pin<&'a mut F>,
+    ) -> impl Future<Output = Self::Output>;
+}
+
+impl<T, E> Witness for Answers<T, E> {
+    type Output = Result<T, E>;
+
+    async fn run<'a, F: Future<Output = Result<T, E>>>(
+        self,
+        call: Result<Prepared<'a>, Error>,
+        body: Pin<&'a mut F>,
+    ) -> Result<T, E> {
+        match call {
+            Ok(call) => engine::run(call, self, body).await.map(|outcome| outcome.value),
+            Err(error) => Err(engine::refuse(error, &self)),
+        }
+    }
 }
 
 mod sealed {
@@ -124,39 +165,34 @@ mod sealed {
 }
 
 /// The answers of a function whose values are kept.
-pub fn replay<R: ReturnsResult>() -> Answers<R::Value, R::Error>
+pub fn replay<R: ReturnsResult>() -> R::Answers
 where
     R::Value: Serialize + DeserializeOwned,
     R::Error: From<Error>,
 {
-    Answers::kept()
+    R::witness(Answers::kept())
 }
 
 /// The answers of a function whose values are not kept.
-pub fn plain<R: ReturnsResult>() -> Answers<R::Value, R::Error>
+pub fn plain<R: ReturnsResult>() -> R::Answers
 where
     R::Error: From<Error>,
 {
-    Answers::not_kept()
+    R::witness(Answers::not_kept())
 }
 
 /// Runs the body once per key.
-pub fn run<'a, T, E, F>(
+pub fn run<'a, W, F>(
     call: Call<'a>,
-    answers: Answers<T, E>,
+    answers: W,
     body: Pin<&'a mut F>,
-) -> impl Future<Output = Result<T, E>> + use<'a, T, E, F>
+) -> impl Future<Output = W::Output> + use<'a, W, F>
 where
-    F: Future<Output = Result<T, E>>,
+    W: Witness,
+    F: Future<Output = W::Output>,
 {
     // Prepared here, so that the future holds what is left of the call and not the call itself.
-    let prepared = call.prepare();
-    async move {
-        match prepared {
-            Ok(call) => engine::run(call, answers, body).await.map(|outcome| outcome.value),
-            Err(error) => Err(refuse(error, &answers)),
-        }
-    }
+    answers.run(call.prepare(), body)
 }
 
 /// Runs the body once per key, to its end even if the caller goes away.
@@ -172,10 +208,6 @@ where
 {
     match call.prepare() {
         Ok(call) => engine::run_detached(call, answers, body).await.map(|outcome| outcome.value),
-        Err(error) => Err(refuse(error, &answers)),
+        Err(error) => Err(engine::refuse(error, &answers)),
     }
-}
-
-fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
-    (answers.refuse)(error)
 }

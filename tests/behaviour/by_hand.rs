@@ -128,3 +128,32 @@ async fn values_by_hand_and_by_run_are_the_same() {
         assert_eq!(replayed.unwrap(), 11);
     }
 }
+
+#[tokio::test]
+async fn a_lost_attempt_cannot_pass_its_answer_off_as_the_resolved_one() {
+    for bench in both() {
+        let op = bench.op().abandon(Abandon::Block);
+        let lost = fresh(&op).await;
+        bench.idem.store().abandon(&op.record_key().unwrap(), &id(&op).await, LEASE).await.unwrap();
+        op.resolve(Resolution::Succeeded(Some(&"resolved"))).await.unwrap();
+        let error = lost.complete(&"late").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Superseded);
+        let answer = op.run(async { Ok::<_, Error>(String::new()) }).await.unwrap();
+        assert_eq!(answer, "resolved");
+    }
+}
+
+async fn id(op: &Operation<'_>) -> idempotent_runtime::store::AttemptId {
+    op.get().await.unwrap().unwrap().head.attempt
+}
+
+#[tokio::test]
+async fn impossible_durations_are_refused_before_anything_runs() {
+    for bench in both() {
+        for op in [bench.op().expire(Duration::ZERO), bench.op().lease(Duration::from_millis(1))] {
+            let error = op.run(async { Ok::<u8, Error>(1) }).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured);
+            assert!(!error.body_ran());
+        }
+    }
+}

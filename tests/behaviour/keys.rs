@@ -82,7 +82,7 @@ fn derived_keys_are_frozen() {
         lines: vec![Line { sku: "a".into(), size: Size::One }],
         token: OptionalToken(Some("secret".into()), 3),
     };
-    assert_eq!(encoded(&request), r#"(7,[("a",One)],(3,))"#);
+    assert_eq!(encoded(&request), r#"(7,[("a",One)],(3))"#);
 }
 
 #[derive(Clone)]

@@ -53,21 +53,21 @@ async fn a_body_longer_than_its_lease_keeps_its_key() {
 
 #[tokio::test]
 async fn a_paused_process_is_superseded_and_its_value_dropped() {
-    for bench in both() {
-        let held = hold(&bench, Abandon::Retry).await;
-        // The whole process stands still for longer than the lease: nothing is renewed meanwhile.
-        bench.clock.advance(LEASE + Duration::from_millis(1));
-        let other = support::neighbour(&bench);
-        let winner = other.op().run_detailed(async { Ok::<_, Error>(50_usize) }).await.unwrap();
-        assert_eq!((winner.value, winner.attempt), (50, 2));
-        held.go.send(()).unwrap();
-        let error = held.task.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Superseded);
-        assert!(error.body_ran());
-        assert_eq!(bench.run().await.unwrap(), 50);
-        assert_eq!(bench.runs(), 1);
-        bench.at_rest().await;
-    }
+    let bench = remote();
+    let held = hold(&bench, Abandon::Retry).await;
+    // A process that stands still renews nothing.
+    bench.store.down(Verb::Renew);
+    bench.clock.advance(LEASE + Duration::from_millis(1));
+    let other = support::neighbour(&bench);
+    let winner = other.op().run_detailed(async { Ok::<_, Error>(50_usize) }).await.unwrap();
+    assert_eq!((winner.value, winner.attempt), (50, 2));
+    held.go.send(()).unwrap();
+    let error = held.task.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Superseded);
+    assert!(error.body_ran());
+    assert_eq!(bench.run().await.unwrap(), 50);
+    assert_eq!(bench.runs(), 1);
+    bench.at_rest().await;
 }
 
 #[tokio::test]
@@ -171,16 +171,16 @@ async fn the_current_attempt_is_known_inside_the_body_only() {
 
 #[tokio::test]
 async fn a_paused_process_may_still_complete_a_blocked_key() {
-    for bench in both() {
-        let held = hold(&bench, Abandon::Block).await;
-        bench.clock.advance(LEASE * 2);
-        let error = support::neighbour(&bench).run().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Indeterminate);
-        held.go.send(()).unwrap();
-        assert_eq!(held.task.await.unwrap().unwrap(), 1);
-        assert_eq!(bench.run().await.unwrap(), 1);
-        assert_eq!(bench.runs(), 1);
-    }
+    let bench = remote();
+    let held = hold(&bench, Abandon::Block).await;
+    bench.store.down(Verb::Renew);
+    bench.clock.advance(LEASE * 2);
+    let error = support::neighbour(&bench).run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    held.go.send(()).unwrap();
+    assert_eq!(held.task.await.unwrap().unwrap(), 1);
+    assert_eq!(bench.run().await.unwrap(), 1);
+    assert_eq!(bench.runs(), 1);
 }
 
 #[tokio::test]
@@ -217,6 +217,29 @@ async fn a_grant_that_took_half_the_lease_is_renewed_before_the_body_starts() {
     bench.clock.advance(LEASE * 2 / 3);
     gate.open();
     assert!(call.await.unwrap().unwrap() >= 1, "the body started before the lease was renewed");
+}
+
+#[tokio::test]
+async fn a_grant_whose_renewal_took_longer_than_the_lease_is_not_used() {
+    let bench = remote();
+    let begin = bench.store.hold_after(Verb::Begin);
+    let renew = bench.store.hold_after(Verb::Renew);
+    let call = tokio::spawn({
+        let bench = bench.clone();
+        async move { bench.run().await }
+    });
+    begin.arrived(1).await;
+    bench.clock.advance(LEASE * 2 / 3);
+    begin.open();
+    renew.arrived(1).await;
+    bench.clock.advance(LEASE);
+    renew.open();
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
+    assert!(!error.body_ran());
+    assert_eq!(bench.runs(), 0);
+    bench.store.answered(Verb::Release, 1).await;
+    assert_eq!(bench.run().await.unwrap(), 1);
 }
 
 /// On the system's clock: these are about threads and runtimes.

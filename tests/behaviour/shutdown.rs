@@ -72,3 +72,24 @@ async fn shutdown_finishes_what_callers_left_behind() {
     assert_eq!(stop.await.unwrap(), Drained::All);
     assert_eq!(bench.store.answers(Verb::Abandon), 1);
 }
+
+#[tokio::test]
+async fn a_waiter_outlives_a_shutdown_that_did_not_wait_for_it() {
+    for bench in both() {
+        let hung = bench.hang();
+        until(|| bench.runs() == 1).await;
+        let waiter = tokio::spawn({
+            let bench = bench.clone();
+            async move { bench.run().await }
+        });
+        tokio::task::yield_now().await;
+        bench.idem.shutdown(Duration::ZERO).await;
+        until(|| {
+            bench.clock.advance(Duration::from_millis(100));
+            waiter.is_finished()
+        })
+        .await;
+        assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::InProgress);
+        hung.abort();
+    }
+}

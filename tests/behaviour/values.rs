@@ -2,7 +2,7 @@
 
 use idempotent_runtime::codec::{Encryption, MessagePack};
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
-use idempotent_runtime::{Config, Error, ErrorKind, Idempotency, Mode};
+use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -143,9 +143,12 @@ async fn answers_are_evicted_early_only_if_that_was_chosen() {
 #[tokio::test]
 async fn at_most_so_many_attempts_run_at_once() {
     let bench = support::local();
-    bench.idem.reconfigure(Config::new().with_max_concurrent(1)).unwrap();
+    let answered = || bench.idem.operation("o").key(1).run(async { Ok::<u8, Error>(1) });
+    answered().await.unwrap();
+    bench.idem.reconfigure(support::strong().with_max_concurrent(1)).unwrap();
     let hung = bench.hang();
     support::until(|| bench.runs() == 1).await;
+    assert_eq!(answered().await.unwrap(), 1, "a replay is not an attempt");
     let other = bench.idem.operation("o").key(2).run(async { Ok::<u8, Error>(2) }).await;
     assert_eq!(other.unwrap_err().kind(), ErrorKind::StoreFull);
     hung.abort();

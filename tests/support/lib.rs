@@ -136,7 +136,11 @@ pub async fn poll_at_most<F: Future>(polls: usize, future: F) -> Option<F::Outpu
             match self.future.as_mut().poll(context) {
                 Poll::Ready(answer) => Poll::Ready(Some(answer)),
                 Poll::Pending if self.left == 0 => Poll::Ready(None),
-                Poll::Pending => Poll::Pending,
+                Poll::Pending => {
+                    // Polled again whether or not anything happened: the limit is on polls.
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
             }
         }
     }

@@ -17,6 +17,10 @@ mod validate;
 use std::time::Duration;
 
 use self::names::Spelling;
+
+/// How long a lease may be.
+pub(crate) const LEASES: std::ops::RangeInclusive<Duration> =
+    defaults::SHORTEST_LEASE..=defaults::LONGEST_LEASE;
 pub use self::{
     choices::{Abandon, Mode, OnStoreError},
     error::ConfigError,

@@ -12,7 +12,7 @@ use super::running::Running;
 use super::slots::{Shared, Turn, Waits};
 use crate::clock::Moment;
 use crate::config::Mode;
-use crate::observe;
+use crate::observe::WaitTimer;
 use crate::race::{First, race};
 use crate::store::{Begun, StoreError, StoreErrorKind, Value, Watch};
 use std::time::Duration;
@@ -49,6 +49,7 @@ pub(crate) async fn acquire<'a>(call: &'a Prepared<'_>) -> Acquired<'a> {
     let waits = if call.policy.waits() { Waits::Yes } else { Waits::No };
     let deadline = call.called_at.after(call.policy.wait);
     let mut place = Place::join(call.core(), &call.key);
+    let mut waiting = None;
     loop {
         let changed = place.changed();
         match place.turn(call.fingerprint, waits) {
@@ -59,6 +60,7 @@ pub(crate) async fn acquire<'a>(call: &'a Prepared<'_>) -> Acquired<'a> {
             Turn::Share(shared) => return shared.into(),
             Turn::Wait if waits == Waits::No => changed.await,
             Turn::Wait => {
+                waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
                 let asleep = call.core().sleep_until(deadline);
                 if let First::Right(()) = race(changed, asleep).await {
                     return Acquired::InFlight { retry_after: call.policy.lease };
@@ -88,6 +90,7 @@ async fn ask<'a>(call: &'a Prepared<'_>, mut place: Option<Place>) -> Acquired<'
     // A local store has been asked once already.
     let mut watching = call.policy.waits() && core.local;
     let mut watch = None;
+    let mut waiting = None;
     loop {
         if watching && watch.is_none() {
             // Watch before looking, so that no change falls between.
@@ -105,6 +108,7 @@ async fn ask<'a>(call: &'a Prepared<'_>, mut place: Option<Place>) -> Acquired<'
             return Acquired::InFlight { retry_after };
         }
         watching = true;
+        waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
         let Some(armed) = &mut watch else { continue };
         // Whoever holds the key may die silently: look when its lease is over at the latest.
         let pause = backoff.pause().min(retry_after.max(Duration::from_millis(1)));
@@ -122,8 +126,6 @@ async fn settle_in<'a>(
     sent_at: Moment,
     place: Option<Place>,
 ) -> Acquired<'a> {
-    let waited = call.core().clock.now().since(call.called_at);
-    observe::wait_time(&call.operation, waited);
     match acquired(call, answer, sent_at, place) {
         Acquired::Granted(running) => match running.confirm().await {
             Ok(running) => Acquired::Granted(running),
@@ -140,7 +142,17 @@ fn acquired<'a>(
     place: Option<Place>,
 ) -> Acquired<'a> {
     if let Ok(Begun::Fresh(attempt)) = answer {
-        return Acquired::Granted(Running::new(call, attempt, sent_at, place));
+        let running = Running::new(call, attempt, sent_at, place);
+        let core = call.core();
+        return match core.config.load().max_concurrent {
+            // Dropped before its body started, it is released.
+            Some(limit) if core.keeper.leases().count() > limit => {
+                drop(running);
+                let text = format!("{limit} attempts are in flight in this process, the limit");
+                Acquired::Refused(StoreError::new(StoreErrorKind::Full, text))
+            }
+            _ => Acquired::Granted(running),
+        };
     }
     if let Some(mut place) = place {
         place.settle(call.fingerprint, Shared::from(&answer));

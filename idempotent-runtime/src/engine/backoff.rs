@@ -16,7 +16,11 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     pub(crate) fn new(first: Duration) -> Self {
-        Self { next: first, limit: first * GROWTH_LIMIT }
+        Self::up_to(first, first * GROWTH_LIMIT)
+    }
+
+    pub(crate) fn up_to(first: Duration, limit: Duration) -> Self {
+        Self { next: first, limit: limit.max(first) }
     }
 
     /// The next pause: between half and all of what it has grown to.

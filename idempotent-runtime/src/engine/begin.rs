@@ -23,7 +23,7 @@ pub(crate) type BeginAnswer = (Result<Begun, StoreError>, Moment);
 
 /// Asks a local store, which answers at once.
 pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, StoreError> {
-    let _timer = StoreTimer::start("begin");
+    let _timer = StoreTimer::start(&"begin");
     let request = call.request(Token::random(), now);
     call.core().store.begin(&call.key, &request).now().unwrap_or_else(|_| {
         let text = "the store says it is local, but did not answer at once";
@@ -77,7 +77,7 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
         });
         let sent_at = sent.at;
         let begin = sent.begin.get_or_insert_with(|| begin_future(call, sent.request));
-        let timer = StoreTimer::start("begin");
+        let timer = StoreTimer::start(&"begin");
         let answer = begin.await;
         drop(timer);
         sent.begin = None;
@@ -114,31 +114,12 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
     }
 }
 
-/// The one who sat before may have sent a `begin` with another payload. Its body never started, so
+/// The one who sat before may have sent a `begin` with another payload. Its body never starts, so
 /// it is released before this caller asks for itself.
 async fn finish_other_payload(call: &Prepared<'_>, place: &mut Place) {
-    let slot = &mut place.sent;
-    let Some(sent) = slot.as_mut().filter(|sent| sent.request.fingerprint != call.fingerprint)
-    else {
-        return;
-    };
-    let answer = match &mut sent.begin {
-        Some(begin) => begin.await,
-        None => Err(StoreError::new(StoreErrorKind::Unavailable, "not answered")),
-    };
-    sent.begin = None;
-    if let Ok(Begun::Fresh(attempt)) = answer {
-        let released = call.core().store.release(&call.key, &attempt, sent.retention).await;
-        if released.is_ok() {
-            *slot = None;
-            return;
-        }
-    } else if answer.is_ok() {
-        *slot = None;
-        return;
-    }
-    if let Some(sent) = slot.take() {
-        settle::release_orphan(call.core(), call.key.clone(), *sent);
+    let other = place.sent.take_if(|sent| sent.request.fingerprint != call.fingerprint);
+    if let Some(sent) = other {
+        settle::release_first(call.core(), &call.key, *sent).await;
     }
 }
 

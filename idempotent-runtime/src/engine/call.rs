@@ -73,32 +73,26 @@ pub(crate) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     pub(crate) fn new(instance: InstanceRef<'a>, call: Call<'a>) -> Result<Self, Error> {
         let config = instance.core().config.load();
-        let policy = Policy::of(call.options, &config);
+        let policy = Policy::of(call.options, &config).map_err(|text| {
+            Error::new(ErrorKind::Misconfigured, &call.operation).with_message(text)
+        })?;
         let key = record_key(&call, &config)?;
-        let max_concurrent = config.max_concurrent;
         drop(config);
         let called_at = instance.core().clock.now();
         let Call { operation, options, fingerprint, .. } = call;
         let prepared = Self { instance, operation, options, key, fingerprint, policy, called_at };
-        prepared.admit(max_concurrent)?;
+        prepared.admit()?;
         Ok(prepared)
     }
 
     /// What can be refused before the store is asked.
-    fn admit(&self, max_concurrent: Option<usize>) -> Result<(), Error> {
-        let core = self.core();
-        if core.keeper.is_stopping() {
+    fn admit(&self) -> Result<(), Error> {
+        if self.core().keeper.is_stopping() {
             return Err(self.error(ErrorKind::ShuttingDown));
         }
         let identity = self.instance.identity();
         if current::holds(identity, &self.key) {
             return Err(self.error(ErrorKind::Reentrant));
-        }
-        if let Some(limit) = max_concurrent
-            && core.keeper.leases().count() >= limit
-        {
-            let text = format!("{limit} attempts are in flight in this process, the most allowed");
-            return Err(self.error(ErrorKind::StoreFull).with_message(text));
         }
         Ok(())
     }

@@ -9,10 +9,9 @@ use crate::observe;
 use crate::race::race;
 use crate::store::{Renewed, Store};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use crate::sync::{Mutex, Notify, lock, run_on_thread, spawn_on};
+use crate::sync::{Notify, run_on_thread, spawn_on};
 use std::future::Future;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
@@ -21,7 +20,6 @@ use tokio::runtime::{Builder, Handle};
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     timers: Handle,
-    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -52,8 +50,8 @@ impl Keeper {
             closed: AtomicBool::new(false),
         });
         let keep = keep(Arc::clone(&shared), store, clock, cleanup_interval, timers.clone());
-        let thread = run_on_thread("idempotent-keeper", runtime, keep)?;
-        Ok(Self { shared, timers, thread: Mutex::new(thread) })
+        run_on_thread("idempotent-keeper", runtime, keep)?;
+        Ok(Self { shared, timers })
     }
 
     pub(crate) fn leases(&self) -> &Leases {
@@ -100,19 +98,13 @@ impl Keeper {
             ended.await;
         }
     }
-
-    /// Lets the thread end. Jobs that are left end with it.
-    pub(crate) fn close(&self) -> Option<JoinHandle<()>> {
-        self.shared.closed.store(true, SeqCst);
-        self.shared.leases.wake_keeper();
-        lock(&self.thread).take()
-    }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         // The thread ends by itself; waiting for it here could block a runtime.
-        drop(self.close());
+        self.shared.closed.store(true, SeqCst);
+        self.shared.leases.wake_keeper();
     }
 }
 
@@ -165,8 +157,8 @@ async fn renew(store: Arc<dyn Store>, due: Due) {
             Ok(Renewed::Extended) => lease.extended(due.sent_at),
             Ok(Renewed::Lost) => lease.lose(),
             Err(error) => {
-                let key = lease.key.hashed();
-                tracing::warn!(key, %error, "a lease could not be renewed");
+                let operation: &str = &lease.operation;
+                tracing::warn!(target: "idempotent", operation, %error, "a lease was not renewed");
             }
         }
     }

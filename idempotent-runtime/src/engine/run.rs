@@ -48,6 +48,13 @@ where
     }
 }
 
+/// The answer to a call that could not be made.
+pub(crate) fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
+    let mut end = CallEnd::new(error.operation().to_owned().into());
+    end.ends(Ending::from(error.kind()));
+    (answers.refuse)(error)
+}
+
 /// As [`run`], with a body that finishes even if the caller goes away.
 pub(crate) async fn run_detached<T, E, F>(
     call: Prepared<'_>,

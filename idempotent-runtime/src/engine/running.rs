@@ -64,9 +64,12 @@ impl<'a> Running<'a> {
         let core = self.instance.core();
         let now = core.clock.now();
         let left = self.lease.deadline().since(now);
-        if left.is_zero() {
+        let too_late = || {
             let text = "the store took longer than the lease to answer";
-            return Err(StoreError::new(StoreErrorKind::Unavailable, text));
+            Err(StoreError::new(StoreErrorKind::Unavailable, text))
+        };
+        if left.is_zero() {
+            return too_late();
         }
         if left < self.lease.length() / 2 {
             let Lease { key, attempt, .. } = &*self.lease;
@@ -76,6 +79,10 @@ impl<'a> Running<'a> {
                     let text = "the lease was lost before the body could start";
                     return Err(StoreError::new(StoreErrorKind::Unavailable, text));
                 }
+            }
+            // This answer may have taken long, too.
+            if self.lease.is_lost() || self.lease.deadline() <= core.clock.now() {
+                return too_late();
             }
         }
         Ok(self)

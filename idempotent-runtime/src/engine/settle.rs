@@ -4,12 +4,13 @@ use super::backoff::Backoff;
 use super::core::Core;
 use super::lease::Lease;
 use super::place::Place;
-use super::slots::{Sent, Shared};
+use super::slots::{BeginFuture, Sent, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{self, LoggedKey, StoreTimer, names};
 use crate::store::{
-    Answer, AttemptId, Begun, Claim, Completed, Failure, Settled, StoreError, StoreErrorKind, Value,
+    Answer, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Settled, StoreError,
+    StoreErrorKind, Value,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -80,15 +81,18 @@ impl Settlement {
         let text = "the store says it is local, but did not answer at once";
         let answer = answer
             .unwrap_or_else(|| Err(StoreError::new(StoreErrorKind::Unavailable, text)));
-        self.conclude(answer.as_ref().ok().copied());
-        answer
+        self.finish(answer)
     }
 
     /// Records it. If the first try fails the keeper goes on trying, and the error is returned.
     pub(crate) async fn record(self) -> Result<Ended, StoreError> {
-        let timer = StoreTimer::start(self.verb.name());
+        let timer = StoreTimer::start(&self.verb.name());
         let answer = self.send().await;
         drop(timer);
+        self.finish(answer)
+    }
+
+    fn finish(self, answer: Result<Ended, StoreError>) -> Result<Ended, StoreError> {
         match answer {
             Ok(ended) => self.conclude(Some(ended)),
             Err(_) => {
@@ -135,7 +139,7 @@ impl Settlement {
     }
 
     fn send(&self) -> Sending<'_> {
-        let _timer = self.core.local.then(|| StoreTimer::start(self.verb.name()));
+        let _timer = self.core.local.then(|| StoreTimer::start(&self.verb.name()));
         let Lease { key, attempt, retention, .. } = &*self.lease;
         let store = &self.core.store;
         match &self.verb {
@@ -158,6 +162,11 @@ impl Settlement {
         if let Some(place) = &mut self.place {
             let shared = shared(&self.verb, ended, self.lease.attempt.number);
             place.settle(self.lease.attempt.fingerprint, shared);
+        }
+        if ended == Some(Ended::RecordedWithoutValue) {
+            observe::rare(names::NOT_KEPT, &self.lease.operation);
+            let operation: &str = &self.lease.operation;
+            tracing::warn!(target: "idempotent", operation, "no room: the value is not kept");
         }
         if ended == Some(Ended::Vanished) && matches!(self.verb, Verb::Complete { .. }) {
             observe::rare(names::VANISHED, &self.lease.operation);
@@ -239,24 +248,21 @@ impl From<Settled> for Ended {
 }
 
 /// A job in the foreground that the keeper finishes if its caller goes away.
-pub(crate) struct Handoff {
+pub(crate) struct Handoff<T: 'static> {
     core: Arc<Core>,
-    job: Option<Pin<Box<dyn Future<Output = Result<Ended, StoreError>> + Send>>>,
+    job: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
 }
 
-impl Handoff {
-    pub(crate) fn new(
-        core: Arc<Core>,
-        job: impl Future<Output = Result<Ended, StoreError>> + Send + 'static,
-    ) -> Self {
+impl<T> Handoff<T> {
+    pub(crate) fn new(core: Arc<Core>, job: impl Future<Output = T> + Send + 'static) -> Self {
         Self { core, job: Some(Box::pin(job)) }
     }
 }
 
-impl Future for Handoff {
-    type Output = Result<Ended, StoreError>;
+impl<T> Future for Handoff<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let Some(job) = &mut self.job else { return Poll::Pending };
         let answer = job.as_mut().poll(context);
         if answer.is_ready() {
@@ -266,7 +272,7 @@ impl Future for Handoff {
     }
 }
 
-impl Drop for Handoff {
+impl<T> Drop for Handoff<T> {
     fn drop(&mut self) {
         if let Some(job) = self.job.take() {
             self.core.keeper.spawn(async move { drop(job.await) });
@@ -283,36 +289,70 @@ pub(crate) fn release_orphan(core: &Arc<Core>, key: RecordKey, sent: Sent) {
     core.keeper.spawn(job);
 }
 
+/// As [`release_orphan`], and resolves when the `begin` has been answered and its release tried.
+///
+/// If this future is dropped, the keeper finishes it. The token cannot be handed on from here: a
+/// release that was sent may take effect at any time, and would end whoever used the token again.
+pub(crate) async fn release_first(core: &Arc<Core>, key: &RecordKey, sent: Sent) {
+    let job = release_once(Arc::clone(core), key.clone(), sent);
+    Handoff::new(Arc::clone(core), job).await;
+}
+
+async fn release_once(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
+    match grant(sent.begin.take()).await {
+        Grant::No => return,
+        Grant::Yes(attempt) => {
+            if core.store.release(&key, &attempt, sent.retention).await.is_ok() {
+                return;
+            }
+        }
+        Grant::Unknown => {}
+    }
+    release_orphan(&core, key, sent);
+}
+
+/// What became of a `begin` that nobody waits for any more.
+enum Grant {
+    Yes(AttemptId),
+    No,
+    /// It may have taken effect, now or later.
+    Unknown,
+}
+
+async fn grant(begin: Option<BeginFuture>) -> Grant {
+    let Some(begin) = begin else { return Grant::Unknown };
+    match begin.await {
+        Ok(Begun::Fresh(attempt)) => Grant::Yes(attempt),
+        Ok(_) => Grant::No,
+        Err(error) => match error.kind() {
+            StoreErrorKind::Unavailable | StoreErrorKind::NotReplicated => Grant::Unknown,
+            _ => Grant::No,
+        },
+    }
+}
+
 async fn release_until_gone(core: Arc<Core>, key: RecordKey, sent: Sent) {
     let Sent { request, retention, begin, .. } = sent;
-    let mut granted = None;
-    if let Some(begin) = begin {
-        granted = match begin.await {
-            Ok(Begun::Fresh(attempt)) => Some(attempt),
-            Ok(_) => return,
-            Err(error) if error.kind() == StoreErrorKind::Unavailable => None,
-            Err(error) if error.kind() == StoreErrorKind::NotReplicated => None,
-            Err(_) => return,
-        };
-    }
+    let (attempt, known) = match grant(begin).await {
+        Grant::Yes(attempt) => (attempt, true),
+        Grant::No => return,
+        // Verbs compare by token; number and fence are those of the record.
+        Grant::Unknown => {
+            let BeginRequest { token, fingerprint, fence_seed: fence, .. } = request;
+            (AttemptId { token, number: 1, fence, fingerprint }, false)
+        }
+    };
     let length = match request.claim {
         Claim::Lease { lease, .. } => lease,
         Claim::Window { window } => window,
     };
     let until = core.clock.now().after(length);
-    // Verbs compare by token; number and fence are those of the record.
-    let attempt = granted.unwrap_or(AttemptId {
-        token: request.token,
-        number: 1,
-        fence: request.fence_seed,
-        fingerprint: request.fingerprint,
-    });
-    let mut backoff = Backoff::new(RETRY_PAUSE);
+    let mut backoff = Backoff::up_to(RETRY_PAUSE, length / 4);
     loop {
         match core.store.release(&key, &attempt, retention).await {
-            Ok(Settled::Done | Settled::Superseded) => return,
-            Ok(Settled::Vanished) if granted.is_some() => return,
-            Ok(Settled::Vanished) | Err(_) => {}
+            Ok(_) if known => return,
+            // A copy of the `begin` may arrive after this release as well.
+            Ok(_) | Err(_) => {}
         }
         if core.clock.now() >= until {
             return;

@@ -123,8 +123,11 @@ impl Parts {
 
     /// The encoded key.
     pub fn finish(mut self) -> Encoded {
-        if !self.template {
-            self.key.close_tuple();
+        match (self.template, self.parts) {
+            (false, _) => self.key.close_tuple(),
+            // Braces tell a template from everything else, also one without holes.
+            (true, 0) => self.key.no_holes(),
+            (true, _) => {}
         }
         let encoded = Encoded::given(self.key);
         if self.absent { Encoded { origin: Origin::Absent, ..encoded } } else { encoded }
@@ -160,6 +163,11 @@ mod tests {
         let hostile = Parts::template().text("a:{1}").part("").finish();
         assert_ne!(honest.as_str(), hostile.as_str());
         assert_eq!(hostile.as_str(), r#"a:\{1\}{""}"#);
+    }
+
+    #[test]
+    fn a_template_without_holes_is_no_number() {
+        assert_ne!(Parts::template().text("42").finish(), Encoded::of(&42));
     }
 
     #[test]

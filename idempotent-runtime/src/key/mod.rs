@@ -45,7 +45,8 @@ pub use writer::{Group, KeyWriter};
     message = "`{Self}` cannot be part of an idempotency key",
     label = "not a key part",
     note = "keys are made of strings, integers, booleans, tuples, and types with `#[derive(KeyPart)]`",
-    note = "an `Option` is a key with `?` at the end of its path; floats and unordered collections are not keys"
+    note = "an `Option` is a key with `?` at the end of its path; floats and unordered collections are not keys",
+    note = "a field of a derived key part can be left out with `#[key_part(skip)]`"
 )]
 pub trait KeyPart {
     /// Writes this value into `key`.

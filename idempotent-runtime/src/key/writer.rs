@@ -110,6 +110,10 @@ impl KeyWriter {
         self.text.push_str(if in_template { "{?}" } else { "?" });
     }
 
+    pub(super) fn no_holes(&mut self) {
+        self.text.push_str("{}");
+    }
+
     pub(super) fn open_tuple(&mut self) {
         self.text.push('(');
     }
@@ -225,8 +229,9 @@ fn push_escaped(out: &mut String, text: &str) {
 
 /// A bare word: what is not a letter, digit or underscore is escaped.
 fn push_word(out: &mut String, word: &str) {
-    // A word starts with a letter, so that it cannot be taken for a number or the empty part.
-    if !word.starts_with(char::is_alphabetic) {
+    // A word starts with a letter, so that it cannot be taken for a number or the empty part; nor is
+    // it one of the two words that are values of their own.
+    if !word.starts_with(char::is_alphabetic) || matches!(word, "true" | "false") {
         out.push('\'');
     }
     for character in word.chars() {

@@ -6,7 +6,7 @@ pub mod names;
 mod record;
 
 pub(crate) use record::{
-    BodyTimer, CallEnd, LoggedKey, StoreTimer, in_flight, maintained, rare, wait_time,
+    BodyTimer, CallEnd, LoggedKey, StoreTimer, WaitTimer, in_flight, maintained, rare,
 };
 
 use crate::error::ErrorKind;

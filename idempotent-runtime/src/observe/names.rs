@@ -20,8 +20,8 @@ pub const EXPIRED: &str = "idempotent_expired_total";
 pub const VANISHED: &str = "idempotent_vanished_total";
 /// Counter: answers that could not be stored when their caller got them, by [`OPERATION`].
 pub const UNRECORDED: &str = "idempotent_unrecorded_total";
-/// Counter: successes whose value was not kept (too large, not encodable, no room), by
-/// [`OPERATION`].
+/// Counter: answers, values and final errors, that were recorded without their bytes (too large, not
+/// encodable, no room), by [`OPERATION`].
 pub const NOT_KEPT: &str = "idempotent_value_not_kept_total";
 /// Counter: errors returned by attempts that had been superseded, by [`OPERATION`].
 pub const FAILED_LATE: &str = "idempotent_failed_late_total";

@@ -7,7 +7,6 @@ use crate::key::RecordKey;
 use crate::store::{Maintenance, Usage};
 use std::borrow::Cow;
 use std::fmt;
-use std::time::Duration;
 
 /// A key as logs show it.
 pub(crate) struct LoggedKey<'a> {
@@ -68,69 +67,52 @@ pub(crate) fn rare(name: &'static str, operation: &Cow<'static, str>) {
     let _ = (name, operation);
 }
 
-pub(crate) fn wait_time(operation: &Cow<'static, str>, waited: Duration) {
-    #[cfg(feature = "metrics")]
-    metrics::histogram!(names::WAIT_SECONDS, names::OPERATION => operation.clone()).record(waited);
-    #[cfg(not(feature = "metrics"))]
-    let _ = (operation, waited);
-}
-
-/// Measures a verb of the store, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct StoreTimer {
-    #[cfg(feature = "metrics")]
-    verb: &'static str,
-    #[cfg(feature = "metrics")]
-    started: std::time::Instant,
-}
-
-impl StoreTimer {
-    pub(crate) fn start(verb: &'static str) -> Self {
-        let _ = verb;
-        Self {
+macro_rules! timer {
+    ($(#[$doc:meta])* $name:ident($label:ty) => $metric:ident, $label_name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) struct $name {
             #[cfg(feature = "metrics")]
-            verb,
+            label: $label,
             #[cfg(feature = "metrics")]
-            started: std::time::Instant::now(),
+            started: std::time::Instant,
         }
-    }
-}
 
-impl Drop for StoreTimer {
-    fn drop(&mut self) {
-        #[cfg(feature = "metrics")]
-        metrics::histogram!(names::STORE_SECONDS, names::VERB => self.verb)
-            .record(self.started.elapsed());
-    }
-}
-
-/// Measures a body, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct BodyTimer {
-    #[cfg(feature = "metrics")]
-    operation: Cow<'static, str>,
-    #[cfg(feature = "metrics")]
-    started: std::time::Instant,
-}
-
-impl BodyTimer {
-    pub(crate) fn start(operation: &Cow<'static, str>) -> Self {
-        let _ = operation;
-        Self {
-            #[cfg(feature = "metrics")]
-            operation: operation.clone(),
-            #[cfg(feature = "metrics")]
-            started: std::time::Instant::now(),
+        impl $name {
+            #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
+            pub(crate) fn start(label: &$label) -> Self {
+                Self {
+                    #[cfg(feature = "metrics")]
+                    label: label.clone(),
+                    #[cfg(feature = "metrics")]
+                    started: std::time::Instant::now(),
+                }
+            }
         }
-    }
+
+        #[cfg(feature = "metrics")]
+        impl Drop for $name {
+            fn drop(&mut self) {
+                metrics::histogram!(names::$metric, names::$label_name => self.label.clone())
+                    .record(self.started.elapsed());
+            }
+        }
+    };
 }
 
-impl Drop for BodyTimer {
-    fn drop(&mut self) {
-        #[cfg(feature = "metrics")]
-        metrics::histogram!(names::BODY_SECONDS, names::OPERATION => self.operation.clone())
-            .record(self.started.elapsed());
-    }
+timer! {
+    /// Measures a verb of the store, until it is dropped.
+    StoreTimer(&'static str) => STORE_SECONDS, VERB
+}
+
+timer! {
+    /// Measures a body, until it is dropped.
+    BodyTimer(Cow<'static, str>) => BODY_SECONDS, OPERATION
+}
+
+timer! {
+    /// Measures how long a duplicate waits, until it is dropped.
+    WaitTimer(Cow<'static, str>) => WAIT_SECONDS, OPERATION
 }
 
 pub(crate) fn in_flight(attempts: usize) {

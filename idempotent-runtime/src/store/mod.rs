@@ -34,8 +34,9 @@ pub type Answer<'a, T> = StoreFuture<'a, Result<T, StoreError>>;
 ///   its remaining time to live, call the function of the verb's name, write what it returns;
 /// * MUST take time from one clock for all callers (the server's), never from the caller's;
 /// * MUST keep what it acknowledged until its time to live is over, and MUST NOT evict earlier;
-/// * MUST answer [`StoreErrorKind::Full`] and [`StoreErrorKind::Contended`] only if the verb had no
-///   effect; any other failure counts as "may or may not have taken effect";
+/// * MUST answer [`StoreErrorKind::Full`], [`StoreErrorKind::Contended`] and
+///   [`StoreErrorKind::Undecodable`] only if the verb had no effect; any other failure counts as "may
+///   or may not have taken effect";
 /// * MUST let [`complete`](Store::complete) and [`renew`](Store::renew) of a granted attempt
 ///   succeed when it is full, `complete` without its value if need be;
 /// * MUST stay consistent when a future is dropped before it is ready; the verb may then take

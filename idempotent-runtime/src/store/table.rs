@@ -5,7 +5,7 @@
 
 use super::record::{
     AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, Renewed,
-    Resolution, Resolved, Settled, State,
+    Resolution, Resolved, Settled, State, Token,
 };
 use crate::config::Abandon;
 use std::time::Duration;
@@ -195,6 +195,11 @@ pub fn resolve<V>(
         Resolution::Succeeded(_) => State::Succeeded,
         Resolution::Retry => State::FailedFree,
     };
+    let mut head = head;
+    if state == State::Succeeded {
+        // The answer is the operator's. The attempt that was lost may still come back with its own.
+        head.attempt.token = Token::NOBODY;
+    }
     (Resolved::Done, put(&head, state, retention))
 }
 

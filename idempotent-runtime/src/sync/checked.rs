@@ -14,7 +14,6 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::futures;
@@ -32,9 +31,9 @@ pub(crate) fn run_on_thread(
     _name: &str,
     _runtime: Runtime,
     job: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<Option<JoinHandle<()>>> {
+) -> std::io::Result<()> {
     drop(shuttle::future::spawn(job));
-    Ok(None)
+    Ok(())
 }
 
 /// Runs `job` as a task of the checker that need not end.

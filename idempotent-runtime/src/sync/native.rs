@@ -1,7 +1,7 @@
 //! What the crate runs on.
 
 use std::future::Future;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use tokio::runtime::{Handle, Runtime};
 
 pub(crate) use rand::rng;
@@ -15,9 +15,9 @@ pub(crate) fn run_on_thread(
     name: &str,
     runtime: Runtime,
     job: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<Option<JoinHandle<()>>> {
+) -> std::io::Result<()> {
     let thread = thread::Builder::new().name(name.to_owned());
-    thread.spawn(move || runtime.block_on(job)).map(Some)
+    thread.spawn(move || runtime.block_on(job)).map(drop)
 }
 
 /// Runs `job` as a task of `runtime`.

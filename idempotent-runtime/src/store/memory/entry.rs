@@ -93,7 +93,7 @@ impl Entry {
 
     /// Whether an answer, rather than somebody's right to run, would be lost with this entry.
     pub(super) fn is_answer(&self) -> bool {
-        matches!(self.state, State::Succeeded | State::FailedFinal | State::FailedFree)
+        matches!(self.state, State::Succeeded | State::FailedFinal)
     }
 
     pub(super) fn living(&self, now: Moment) -> Option<Living> {

@@ -18,6 +18,13 @@ impl Expiry {
         u32::try_from((moment.as_nanos() >> 30) + 1).unwrap_or(u32::MAX - 1)
     }
 
+    /// The last bucket that is used at `now`. A record that lives longer is looked at then and moved
+    /// on, so that one whose life is cut short does not leave a stale entry behind for long.
+    pub(super) fn horizon(now: Moment) -> u32 {
+        const BUCKETS: u32 = 3_600;
+        Self::bucket(now).saturating_add(BUCKETS)
+    }
+
     pub(super) fn schedule(&mut self, bucket: u32, hash: u64) {
         self.buckets.entry(bucket).or_default().push(hash);
     }

@@ -71,7 +71,7 @@ impl MemoryOptions {
         self
     }
 
-    /// When full, drop the answers that would expire soonest instead of refusing.
+    /// When full, drop answers instead of refusing, roughly those first that would expire soonest.
     ///
     /// This gives up the promise that a stored success is never followed by another start: a key
     /// whose answer was dropped runs again.
@@ -189,9 +189,9 @@ impl Opened<'_> {
                 Put::Done
             }
             Write::Put { head, ttl } => {
-                let expires = self.now.after(ttl);
                 let value = value.map(Value::as_bytes);
-                self.shard.put(self.hash, key, &head, expires, value, &self.store.budget)
+                let life = (self.now, ttl);
+                self.shard.put(self.hash, key, &head, life, value, &self.store.budget)
             }
         }
     }

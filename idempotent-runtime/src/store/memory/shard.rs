@@ -12,6 +12,7 @@ use hashbrown::hash_table::Entry as Slot;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// How many expired records an access to a shard removes on its way.
 pub(super) const SWEEP_ON_ACCESS: usize = 4;
@@ -45,10 +46,11 @@ impl Shard {
         hash: u64,
         key: &RecordKey,
         head: &Head,
-        expires: Moment,
+        (now, ttl): (Moment, Duration),
         value: Option<&[u8]>,
         budget: &Budget,
     ) -> Put {
+        let expires = now.after(ttl);
         let kept = value.filter(|value| budget.has_bytes(value.len()));
         let is_key = |entry: &Box<Entry>| entry.is_key(hash, key.as_str());
         let entry = match self.table.entry(hash, is_key, |entry| entry.hash()) {
@@ -65,7 +67,7 @@ impl Shard {
                 slot.insert(entry).into_mut()
             }
         };
-        let bucket = Expiry::bucket(expires);
+        let bucket = Expiry::bucket(expires).min(Expiry::horizon(now));
         if bucket < entry.scheduled {
             entry.scheduled = bucket;
             self.expiry.schedule(bucket, hash);
@@ -96,7 +98,7 @@ impl Shard {
                 budget.remove(found.remove().0.cost());
                 removed += 1;
             } else {
-                entry.scheduled = Expiry::bucket(entry.expires());
+                entry.scheduled = Expiry::bucket(entry.expires()).min(Expiry::horizon(now));
                 self.expiry.schedule(entry.scheduled, hash);
             }
         }
