@@ -157,7 +157,12 @@ fn threads() {
         });
         (threads * 10 * CALLS) as f64 / started.elapsed().as_secs_f64()
     };
-    let mut gains: Vec<f64> = (0..7).map(|_| { let one = run(1); run(2) / one }).collect();
+    let mut gains: Vec<f64> = (0..7)
+        .map(|_| {
+            let one = run(1);
+            run(2) / one
+        })
+        .collect();
     gains.sort_by(f64::total_cmp);
     println!("two threads over one         {:.2}   (at least 1.6)", gains[gains.len() / 2]);
     let floor = |threads: u64| {
@@ -173,7 +178,12 @@ fn threads() {
         });
         (threads * 10 * CALLS) as f64 / started.elapsed().as_secs_f64()
     };
-    let mut gains: Vec<f64> = (0..7).map(|_| { let one = floor(1); floor(2) / one }).collect();
+    let mut gains: Vec<f64> = (0..7)
+        .map(|_| {
+            let one = floor(1);
+            floor(2) / one
+        })
+        .collect();
     gains.sort_by(f64::total_cmp);
     println!("the same for the floor       {:.2}", gains[gains.len() / 2]);
 }

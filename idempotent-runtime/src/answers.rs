@@ -11,13 +11,16 @@ use std::time::Duration;
 type EncodeFn<T> = fn(&Codecs, &T) -> Result<Vec<u8>, CodecError>;
 type DecodeFn<T> = fn(&Codecs, &[u8]) -> Result<T, CodecError>;
 
+/// How final errors are written and read, and which they are.
+type KeptErrors<E> = (EncodeFn<E>, DecodeFn<E>, fn(&E) -> bool);
+
 /// How the answers `Result<T, E>` of one function are kept and replayed.
 ///
 /// The attribute makes one from its arguments; the plain API takes one in
 /// [`run_as`](crate::Operation::run_as).
 pub struct Answers<T, E> {
     value: Option<(EncodeFn<T>, DecodeFn<T>)>,
-    error: Option<(EncodeFn<E>, DecodeFn<E>, fn(&E) -> bool)>,
+    error: Option<KeptErrors<E>>,
     expire_with: Option<fn(&T) -> Duration>,
     on_replay: Option<fn(&T)>,
     pub(crate) refuse: fn(Error) -> E,

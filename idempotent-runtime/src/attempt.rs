@@ -7,11 +7,11 @@ use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::RecordKey;
 use crate::observe::{CallEnd, Ending, LoggedKey};
+use crate::operation_name::OperationName;
 use crate::options::whole_millis;
 use crate::store::{Failure, Value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::borrow::Cow;
 use std::time::Duration;
 
 /// The answer to [`Operation::begin`](crate::Operation::begin).
@@ -90,7 +90,7 @@ impl Begin {
 #[derive(Debug)]
 pub struct Stored {
     instance: Idempotency,
-    operation: Cow<'static, str>,
+    operation: OperationName,
     key: RecordKey,
     attempt: u32,
     kind: Kind,
@@ -187,7 +187,11 @@ impl Attempt {
         retention: Duration,
     ) -> Result<(), Error> {
         let encoded = self.running.core().values.codecs.encode(value);
-        let value = self.running.keeps_values().then(|| keep(&self.running, Kind::Value, encoded)).flatten();
+        let value = self
+            .running
+            .keeps_values()
+            .then(|| keep(&self.running, Kind::Value, encoded))
+            .flatten();
         self.end(Verb::Complete { value, retention: whole_millis(retention) }).await
     }
 

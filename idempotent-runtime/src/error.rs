@@ -1,7 +1,7 @@
 //! Why a call was refused, and what that means for its caller.
 
+use crate::operation_name::OperationName;
 use crate::store::{StoreError, StoreErrorKind};
-use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: ErrorKind,
-    operation: Cow<'static, str>,
+    operation: OperationName,
     key: Option<String>,
     /// What the rejected caller reads.
     message: String,
@@ -83,7 +83,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    pub(crate) fn new(kind: ErrorKind, operation: &Cow<'static, str>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, operation: &OperationName) -> Self {
         Self(Box::new(Inner {
             kind,
             operation: operation.clone(),
@@ -95,7 +95,7 @@ impl Error {
         }))
     }
 
-    pub(crate) fn from_store(error: StoreError, operation: &Cow<'static, str>) -> Self {
+    pub(crate) fn from_store(error: StoreError, operation: &OperationName) -> Self {
         let kind = match error.kind() {
             StoreErrorKind::Unavailable => ErrorKind::StoreUnavailable,
             StoreErrorKind::Full => ErrorKind::StoreFull,
@@ -121,7 +121,10 @@ impl Error {
         self
     }
 
-    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
         self.0.source = Some(source.into());
         self
     }
@@ -220,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_text_says_what_whether_and_when() {
-        let error = Error::new(ErrorKind::InProgress, &Cow::Borrowed("orders.create"))
+        let error = Error::new(ErrorKind::InProgress, &"orders.create".into())
             .with_key("#0123".to_owned())
             .with_message("please wait")
             .with_retry_after(Duration::from_millis(1500));
@@ -233,14 +236,14 @@ mod tests {
 
     #[test]
     fn superseded_is_the_kind_whose_body_ran() {
-        let error = Error::new(ErrorKind::Superseded, &Cow::Borrowed("o"));
+        let error = Error::new(ErrorKind::Superseded, &"o".into());
         assert!(error.body_ran());
         assert!(error.to_string().contains("the body ran"));
     }
 
     #[test]
     fn a_taken_window_can_be_retried_later_and_a_success_cannot() {
-        let duplicate = || Error::new(ErrorKind::Duplicate, &Cow::Borrowed("o"));
+        let duplicate = || Error::new(ErrorKind::Duplicate, &"o".into());
         assert!(!duplicate().is_retryable());
         assert!(duplicate().with_retry_after(Duration::from_secs(1)).is_retryable());
     }

@@ -70,11 +70,7 @@ impl SortableIds {
         if node > LARGEST_NODE {
             return Err(InvalidNode(node));
         }
-        Ok(Self {
-            node: node.into(),
-            last: AtomicU64::new(0),
-            clock,
-        })
+        Ok(Self { node: node.into(), last: AtomicU64::new(0), clock })
     }
 
     /// The next id, greater than every one before it.
@@ -92,10 +88,7 @@ impl SortableIds {
                 id >> (MILLIS_BITS + SEQUENCE_BITS) == 0,
                 "the clock is past the last sortable id"
             );
-            match self
-                .last
-                .compare_exchange_weak(last, id, Ordering::Relaxed, Ordering::Relaxed)
-            {
+            match self.last.compare_exchange_weak(last, id, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return self.with_node(id),
                 Err(current) => last = current,
             }
@@ -110,13 +103,8 @@ impl SortableIds {
 
 /// A clock before 2024 counts as its start.
 fn millis_since_epoch() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    now.saturating_sub(EPOCH)
-        .as_millis()
-        .try_into()
-        .unwrap_or(u64::MAX)
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(EPOCH).as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 /// A node number that does not fit into 10 bits.
@@ -125,11 +113,7 @@ pub struct InvalidNode(u16);
 
 impl fmt::Display for InvalidNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`node` cannot be {}; accepted: 0 to {LARGEST_NODE}",
-            self.0
-        )
+        write!(f, "`node` cannot be {}; accepted: 0 to {LARGEST_NODE}", self.0)
     }
 }
 
@@ -155,10 +139,7 @@ mod tests {
             let threads: Vec<_> = (0..8)
                 .map(|_| scope.spawn(|| (0..20_000).map(|_| ids.next_id()).collect::<Vec<_>>()))
                 .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .collect()
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         assert!(made.iter().all(|ids| ids.is_sorted_by(|a, b| a < b)));
         let distinct: HashSet<u64> = made.iter().flatten().copied().collect();
@@ -218,18 +199,13 @@ mod tests {
     #[test]
     #[should_panic(expected = "the clock is past the last sortable id")]
     fn a_clock_past_the_last_id_is_not_wrapped_around() {
-        SortableIds::with_clock(0, || 1 << MILLIS_BITS)
-            .unwrap()
-            .next_id();
+        SortableIds::with_clock(0, || 1 << MILLIS_BITS).unwrap().next_id();
     }
 
     #[test]
     fn a_node_over_ten_bits_is_refused() {
         let error = SortableIds::new(1024).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`node` cannot be 1024; accepted: 0 to 1023"
-        );
+        assert_eq!(error.to_string(), "`node` cannot be 1024; accepted: 0 to 1023");
         assert!(SortableIds::new(1023).is_ok());
     }
 }

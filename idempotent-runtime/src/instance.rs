@@ -6,6 +6,7 @@ use crate::config::{Config, ConfigError};
 use crate::engine::{Core, Values};
 use crate::install::{self, InstallError};
 use crate::operation::Operation;
+use crate::operation_name::OperationName;
 use crate::race::{First, race};
 use crate::store::{MemoryStore, Store};
 use std::borrow::Cow;
@@ -71,7 +72,7 @@ impl Idempotency {
     /// # Ok(()) }
     /// ```
     pub fn operation(&self, name: impl Into<Cow<'static, str>>) -> Operation<'_> {
-        Operation::new(self, name.into())
+        Operation::new(self, OperationName::from(name))
     }
 
     /// The configuration in force.

@@ -28,6 +28,9 @@
 //! With nothing configured this works on an embedded [memory store](store::MemoryStore). One line
 //! [installs](Idempotency::install) another one.
 
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
 pub mod ambient;
 mod answers;
 mod attempt;
@@ -45,10 +48,8 @@ mod instance;
 pub mod key;
 pub mod observe;
 mod operation;
+mod operation_name;
 mod options;
-#[doc(hidden)]
-#[path = "private.rs"]
-pub mod __private;
 mod race;
 mod site;
 pub mod store;

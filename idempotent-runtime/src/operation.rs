@@ -11,6 +11,7 @@ use crate::fingerprint::Fingerprint;
 use crate::instance::Idempotency;
 use crate::key::{Encoded, KeyPart, RecordKey};
 use crate::observe::CallEnd;
+use crate::operation_name::OperationName;
 use crate::options::{Options, whole_millis};
 use crate::store::{Forgotten, Record, Resolution, Resolved};
 use serde::Serialize;
@@ -27,7 +28,7 @@ use std::time::Duration;
 #[must_use = "an operation does nothing until it is run, begun or looked at"]
 pub struct Operation<'a> {
     instance: &'a Idempotency,
-    name: Cow<'static, str>,
+    name: OperationName,
     key: Encoded,
     scope: Option<Encoded>,
     fingerprint: Option<Fingerprint>,
@@ -47,7 +48,7 @@ pub struct Outcome<T> {
 }
 
 impl<'a> Operation<'a> {
-    pub(crate) fn new(instance: &'a Idempotency, name: Cow<'static, str>) -> Self {
+    pub(crate) fn new(instance: &'a Idempotency, name: OperationName) -> Self {
         let (key, options) = (Encoded::ambient(), Options::NONE);
         Self { instance, name, key, scope: None, fingerprint: None, options }
     }

@@ -8,8 +8,8 @@ use crate::answers::Answers;
 use crate::engine::{self, InstanceRef, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
-use crate::instance::Idempotency;
 use crate::install;
+use crate::instance::Idempotency;
 use crate::key::KeyPart;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -139,7 +139,7 @@ pub trait Witness: Sized {
     /// Runs the body once per key.
     fn run<'a, F: Future<Output = Self::Output>>(
         self,
-        call: Result<Prepared<'a>, Error>,
+        call: Call<'a>,
         body: Pin<&'a mut F>,
     ) -> impl Future<Output = Self::Output>;
 }
@@ -147,14 +147,18 @@ pub trait Witness: Sized {
 impl<T, E> Witness for Answers<T, E> {
     type Output = Result<T, E>;
 
-    async fn run<'a, F: Future<Output = Result<T, E>>>(
+    fn run<'a, F: Future<Output = Result<T, E>>>(
         self,
-        call: Result<Prepared<'a>, Error>,
+        call: Call<'a>,
         body: Pin<&'a mut F>,
-    ) -> Result<T, E> {
-        match call {
-            Ok(call) => engine::run(call, self, body).await.map(|outcome| outcome.value),
-            Err(error) => Err(engine::refuse(error, &self)),
+    ) -> impl Future<Output = Result<T, E>> {
+        // Prepared here, so that the future holds what is left of the call and not the call itself.
+        let prepared = call.prepare();
+        async move {
+            match prepared {
+                Ok(call) => engine::run(call, self, body).await.map(|outcome| outcome.value),
+                Err(error) => Err(engine::refuse(error, &self)),
+            }
         }
     }
 }
@@ -191,16 +195,11 @@ where
     W: Witness,
     F: Future<Output = W::Output>,
 {
-    // Prepared here, so that the future holds what is left of the call and not the call itself.
-    answers.run(call.prepare(), body)
+    answers.run(call, body)
 }
 
 /// Runs the body once per key, to its end even if the caller goes away.
-pub async fn run_detached<T, E, F>(
-    call: Call<'_>,
-    answers: Answers<T, E>,
-    body: F,
-) -> Result<T, E>
+pub async fn run_detached<T, E, F>(call: Call<'_>, answers: Answers<T, E>, body: F) -> Result<T, E>
 where
     F: Future<Output = Result<T, E>> + Send + 'static,
     T: Send + 'static,

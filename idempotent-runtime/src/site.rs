@@ -2,6 +2,7 @@
 
 use crate::config::{Abandon, Mode, OnStoreError};
 use crate::error::{Error, ErrorKind};
+use crate::operation_name::OperationName;
 use crate::options::Options;
 use crate::sync::{Mutex, lock};
 use std::borrow::Cow;
@@ -40,12 +41,7 @@ macro_rules! choices {
 
 impl Site {
     /// A function whose name was derived from where it stands.
-    pub const fn defaulted(
-        name: &'static str,
-        file: &'static str,
-        line: u32,
-        column: u32,
-    ) -> Self {
+    pub const fn defaulted(name: &'static str, file: &'static str, line: u32, column: u32) -> Self {
         let derived_at = Some(Position { file, line, column });
         Self { name, derived_at, options: Options::NONE, checked: OnceLock::new() }
     }
@@ -67,7 +63,7 @@ impl Site {
 
     /// Sets `message`.
     pub const fn message(mut self, message: &'static str) -> Self {
-        let before = std::mem::replace(&mut self.options.message, Some(Cow::Borrowed(message)));
+        let before = self.options.message.replace(Cow::Borrowed(message));
         // Nothing to free: whatever was there is `'static`. Constants cannot run destructors.
         std::mem::forget(before);
         self
@@ -75,17 +71,16 @@ impl Site {
 
     /// The operation's name. An error if another function derived the same one: they would take
     /// each other's answers.
-    pub(crate) fn operation(&'static self) -> Result<Cow<'static, str>, Error> {
-        let Some(here) = self.derived_at else { return Ok(Cow::Borrowed(self.name)) };
+    pub(crate) fn operation(&'static self) -> Result<OperationName, Error> {
+        let Some(here) = self.derived_at else { return Ok(self.name.into()) };
         match self.checked.get_or_init(|| register(self.name, here)) {
-            Ok(()) => Ok(Cow::Borrowed(self.name)),
+            Ok(()) => Ok(self.name.into()),
             Err(Position { file, line, .. }) => {
                 let text = format!(
                     "the function at {file}:{line} has the same name; give each one its own with \
                      `name = \"..\"`"
                 );
-                let operation = Cow::Borrowed(self.name);
-                Err(Error::new(ErrorKind::Misconfigured, &operation).with_message(text))
+                Err(Error::new(ErrorKind::Misconfigured, &self.name.into()).with_message(text))
             }
         }
     }

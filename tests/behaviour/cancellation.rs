@@ -17,7 +17,11 @@ async fn body(bench: &Bench, ended: &AtomicBool) -> Result<usize, Error> {
 }
 
 /// Drops a call after each possible number of polls, until one is enough.
-async fn drop_at_each_poll(make: impl Fn() -> Bench, mode: Mode, check: impl AsyncFn(&Bench, bool)) {
+async fn drop_at_each_poll(
+    make: impl Fn() -> Bench,
+    mode: Mode,
+    check: impl AsyncFn(&Bench, bool),
+) {
     for polls in 1..100 {
         let bench = make();
         let ended = AtomicBool::new(false);

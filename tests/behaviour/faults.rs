@@ -80,7 +80,9 @@ async fn a_function_may_choose_to_run_without_a_store() {
 
 #[tokio::test]
 async fn a_value_that_cannot_be_recorded_reaches_its_caller_and_is_recorded_later() {
-    for fault in [Fault::Before(StoreErrorKind::Unavailable), Fault::After(StoreErrorKind::Unavailable)] {
+    for fault in
+        [Fault::Before(StoreErrorKind::Unavailable), Fault::After(StoreErrorKind::Unavailable)]
+    {
         let bench = remote();
         bench.store.fault_at(Verb::Complete, 1, fault);
         assert_eq!(run_to_end(&bench).await.unwrap(), 1);

@@ -82,6 +82,7 @@ fn derived_keys_are_frozen() {
         lines: vec![Line { sku: "a".into(), size: Size::One }],
         token: OptionalToken(Some("secret".into()), 3),
     };
+    assert!(request.token.0.is_some(), "left out of the key, not of the request");
     assert_eq!(encoded(&request), r#"(7,[("a",One)],(3))"#);
 }
 

@@ -231,7 +231,7 @@ async fn a_grant_whose_renewal_took_longer_than_the_lease_is_not_used() {
     begin.arrived(1).await;
     bench.clock.advance(LEASE * 2 / 3);
     begin.open();
-    renew.arrived(1).await;
+    renew.arrived(2).await;
     bench.clock.advance(LEASE);
     renew.open();
     let error = call.await.unwrap().unwrap_err();

@@ -18,24 +18,15 @@ impl CodecError {
     /// caller sees.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
-        Self {
-            text: error.to_string(),
-            source: Some(error),
-        }
+        Self { text: error.to_string(), source: Some(error) }
     }
 
     pub(super) fn text(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            source: None,
-        }
+        Self { text: text.into(), source: None }
     }
 
     pub(super) fn because(text: impl Into<String>, source: impl Into<Source>) -> Self {
-        Self {
-            text: text.into(),
-            source: Some(source.into()),
-        }
+        Self { text: text.into(), source: Some(source.into()) }
     }
 
     /// A panic in the user's `Serialize` or `Deserialize`, or in a codec.
@@ -45,10 +36,7 @@ impl CodecError {
             .downcast_ref::<&str>()
             .map(|message| (*message).to_owned())
             .or_else(|| payload.downcast_ref::<String>().cloned());
-        Self {
-            text,
-            source: message.map(Source::from),
-        }
+        Self { text, source: message.map(Source::from) }
     }
 }
 

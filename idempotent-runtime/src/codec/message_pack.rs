@@ -49,10 +49,7 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
 }
 
 fn unreadable(error: rmp_serde::decode::Error) -> CodecError {
-    CodecError::because(
-        "stored message-pack does not fit the type, or is damaged",
-        error,
-    )
+    CodecError::because("stored message-pack does not fit the type, or is damaged", error)
 }
 
 /// The reader stops after one value and does not look further.

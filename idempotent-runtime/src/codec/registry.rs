@@ -144,10 +144,7 @@ impl Known {
                 "codec `{name}` has the reserved id {id:#04x}; accepted: 0x80 to 0xff"
             )));
         }
-        Ok(Self::Custom(Custom {
-            id,
-            codec: Arc::new(codec),
-        }))
+        Ok(Self::Custom(Custom { id, codec: Arc::new(codec) }))
     }
 }
 

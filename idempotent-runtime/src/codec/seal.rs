@@ -63,11 +63,7 @@ impl Encryption {
     /// Seals with this key, and opens what it sealed.
     pub fn new(key_id: u32, key: [u8; 32]) -> Self {
         let keys = BTreeMap::from([(key_id, XChaCha20Poly1305::new(&key.into()))]);
-        Self {
-            sealing: key_id,
-            keys,
-            allow_plain: false,
-        }
+        Self { sealing: key_id, keys, allow_plain: false }
     }
 
     /// Adds a key that only opens.
@@ -80,8 +76,7 @@ impl Encryption {
                 "encryption key id {key_id} is given twice; give each key an id of its own"
             )));
         }
-        self.keys
-            .insert(key_id, XChaCha20Poly1305::new(&key.into()));
+        self.keys.insert(key_id, XChaCha20Poly1305::new(&key.into()));
         Ok(self)
     }
 
@@ -129,16 +124,12 @@ impl Encryption {
             };
         }
         let cut_short = || CodecError::text("stored value is encrypted and cut short");
-        let (key_id, rest) = stored[1..]
-            .split_first_chunk::<KEY_ID>()
-            .ok_or_else(cut_short)?;
+        let (key_id, rest) = stored[1..].split_first_chunk::<KEY_ID>().ok_or_else(cut_short)?;
         let (nonce, rest) = rest.split_first_chunk::<NONCE>().ok_or_else(cut_short)?;
         let (ciphertext, tag) = rest.split_last_chunk::<TAG>().ok_or_else(cut_short)?;
         let key_id = u32::from_be_bytes(*key_id);
         let cipher = self.keys.get(&key_id).ok_or_else(|| {
-            CodecError::text(format!(
-                "stored value is encrypted with the unknown key id {key_id}"
-            ))
+            CodecError::text(format!("stored value is encrypted with the unknown key id {key_id}"))
         })?;
         let mut plain = ciphertext.to_vec();
         cipher
@@ -206,9 +197,7 @@ mod tests {
 
     #[test]
     fn the_layout_is_frozen() {
-        let sealed = Encryption::new(0x0102_0304, [1; 32])
-            .seal(b"abc", RECORD)
-            .unwrap();
+        let sealed = Encryption::new(0x0102_0304, [1; 32]).seal(b"abc", RECORD).unwrap();
         assert_eq!(sealed[..5], [0x7f, 1, 2, 3, 4]);
         assert_eq!(sealed.len(), 1 + 4 + 24 + 3 + 16);
         let stored_earlier = concat!(
@@ -220,10 +209,7 @@ mod tests {
         let stored_earlier: Vec<u8> = (0..stored_earlier.len() / 2)
             .map(|i| u8::from_str_radix(&stored_earlier[2 * i..2 * i + 2], 16).unwrap())
             .collect();
-        assert_eq!(
-            encryption().open(&stored_earlier, RECORD).unwrap(),
-            b"\x01\"kept\""
-        );
+        assert_eq!(encryption().open(&stored_earlier, RECORD).unwrap(), b"\x01\"kept\"");
     }
 
     #[test]
@@ -244,16 +230,10 @@ mod tests {
         for position in 0..sealed.len() * 8 {
             let mut changed = sealed.clone();
             changed[position / 8] ^= 1 << (position % 8);
-            assert!(
-                encryption().open(&changed, RECORD).is_err(),
-                "bit {position}"
-            );
+            assert!(encryption().open(&changed, RECORD).is_err(), "bit {position}");
         }
         for length in 0..sealed.len() {
-            assert!(
-                encryption().open(&sealed[..length], RECORD).is_err(),
-                "length {length}"
-            );
+            assert!(encryption().open(&sealed[..length], RECORD).is_err(), "length {length}");
         }
     }
 
@@ -299,19 +279,13 @@ mod tests {
         let plain = b"\x01\"abc\"";
         assert!(refusal(encryption().open(plain, RECORD)).contains("is not encrypted"));
         assert!(refusal(encryption().open(b"", RECORD)).contains("is not encrypted"));
-        assert_eq!(
-            encryption().allow_plain().open(plain, RECORD).unwrap(),
-            plain
-        );
+        assert_eq!(encryption().allow_plain().open(plain, RECORD).unwrap(), plain);
     }
 
     #[test]
     fn debug_shows_no_key() {
         let shown = format!("{:?}", Encryption::new(3, [0xAB; 32]));
-        assert_eq!(
-            shown,
-            "Encryption { sealing: 3, key_ids: [3], allow_plain: false, .. }"
-        );
+        assert_eq!(shown, "Encryption { sealing: 3, key_ids: [3], allow_plain: false, .. }");
     }
 
     proptest! {

@@ -124,14 +124,8 @@ mod tests {
     #[test]
     fn serde_uses_the_same_names() {
         assert_eq!(serde_json::to_string(&Mode::Strong).unwrap(), "\"strong\"");
-        assert_eq!(
-            serde_json::from_str::<Abandon>("\"block\"").unwrap(),
-            Abandon::Block
-        );
-        assert_eq!(
-            serde_json::to_string(&OnStoreError::Run).unwrap(),
-            "\"run\""
-        );
+        assert_eq!(serde_json::from_str::<Abandon>("\"block\"").unwrap(), Abandon::Block);
+        assert_eq!(serde_json::to_string(&OnStoreError::Run).unwrap(), "\"run\"");
     }
 
     #[test]

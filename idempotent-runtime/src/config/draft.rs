@@ -61,10 +61,7 @@ const SAME_THING: [(Setting, Setting); 5] = [
 
 impl Draft {
     pub(super) fn new(spelling: Spelling) -> Self {
-        Self {
-            spelling,
-            given: BTreeMap::new(),
-        }
+        Self { spelling, given: BTreeMap::new() }
     }
 
     /// Adds one setting under the name that the user wrote.
@@ -91,39 +88,21 @@ impl Draft {
         put(&mut config.wait, self.duration(Setting::Wait)?);
         put(&mut config.lease, self.duration(Setting::Lease)?);
         put(&mut config.max_run, self.duration(Setting::MaxRun)?);
-        put(
-            &mut config.retry_interval,
-            self.duration(Setting::RetryInterval)?,
-        );
-        put(
-            &mut config.block_retention,
-            self.duration(Setting::BlockRetention)?,
-        );
-        put(
-            &mut config.cleanup_interval,
-            self.duration(Setting::CleanupInterval)?,
-        );
-        put(
-            &mut config.mode,
-            self.choice(Setting::Mode, Mode::ACCEPTED)?,
-        );
+        put(&mut config.retry_interval, self.duration(Setting::RetryInterval)?);
+        put(&mut config.block_retention, self.duration(Setting::BlockRetention)?);
+        put(&mut config.cleanup_interval, self.duration(Setting::CleanupInterval)?);
+        put(&mut config.mode, self.choice(Setting::Mode, Mode::ACCEPTED)?);
         let strong = self.truth(Setting::ReturnCachedResult)?;
         put(
             &mut config.mode,
             strong.map(|strong| if strong { Mode::Strong } else { Mode::Reject }),
         );
-        put(
-            &mut config.abandon,
-            self.choice(Setting::Abandon, Abandon::ACCEPTED)?,
-        );
+        put(&mut config.abandon, self.choice(Setting::Abandon, Abandon::ACCEPTED)?);
         put(
             &mut config.on_store_error,
             self.choice(Setting::OnStoreError, OnStoreError::ACCEPTED)?,
         );
-        put(
-            &mut config.max_value_bytes,
-            self.count(Setting::MaxValueBytes)?,
-        );
+        put(&mut config.max_value_bytes, self.count(Setting::MaxValueBytes)?);
         put(&mut config.max_concurrent, self.max_concurrent()?);
         put(&mut config.log_keys, self.truth(Setting::LogKeys)?);
         self.put_retries(&mut config)?;
@@ -196,11 +175,7 @@ impl Draft {
         let millis = setting == Setting::RetryIntervalMs;
         let read = match &value {
             Scalar::Int(number) => {
-                let from = if millis {
-                    Duration::from_millis
-                } else {
-                    Duration::from_secs
-                };
+                let from = if millis { Duration::from_millis } else { Duration::from_secs };
                 u64::try_from(*number).ok().map(from)
             }
             Scalar::Text(text) => duration::parse(text).ok(),
@@ -277,10 +252,7 @@ mod tests {
 
     #[test]
     fn retries_times_interval_is_the_wait() {
-        let both = [
-            ("max-retry-count", Scalar::Int(5)),
-            ("retry-interval-ms", Scalar::Int(200)),
-        ];
+        let both = [("max-retry-count", Scalar::Int(5)), ("retry-interval-ms", Scalar::Int(200))];
         let config = read(&both).unwrap();
         assert_eq!((config.wait, config.retry_interval), (ms(1000), ms(200)));
         let config = read(&both[..1]).unwrap();
@@ -291,10 +263,7 @@ mod tests {
 
     #[test]
     fn no_retries_is_no_wait() {
-        assert_eq!(
-            read(&[("max-retry-count", Scalar::Int(0))]).unwrap().wait,
-            ms(0)
-        );
+        assert_eq!(read(&[("max-retry-count", Scalar::Int(0))]).unwrap().wait, ms(0));
     }
 
     #[test]
@@ -338,36 +307,16 @@ mod tests {
     #[test]
     fn a_value_of_the_wrong_kind_says_what_is_accepted() {
         for (name, value, accepted) in [
-            (
-                "expire",
-                Scalar::Float(1.5),
-                "a whole number of seconds, or text with a unit",
-            ),
-            (
-                "expire",
-                Scalar::Int(-5),
-                "a whole number of seconds, or text with a unit",
-            ),
+            ("expire", Scalar::Float(1.5), "a whole number of seconds, or text with a unit"),
+            ("expire", Scalar::Int(-5), "a whole number of seconds, or text with a unit"),
             (
                 "expire",
                 Scalar::Text("300".into()),
                 "a whole number of seconds, or text with a unit",
             ),
-            (
-                "retry-interval-ms",
-                Scalar::Bool(true),
-                "a whole number of milliseconds",
-            ),
-            (
-                "mode",
-                Scalar::Bool(true),
-                r#""reject", "strong" or "window""#,
-            ),
-            (
-                "return-cached-result",
-                Scalar::Text("yes".into()),
-                "true or false",
-            ),
+            ("retry-interval-ms", Scalar::Bool(true), "a whole number of milliseconds"),
+            ("mode", Scalar::Bool(true), r#""reject", "strong" or "window""#),
+            ("return-cached-result", Scalar::Text("yes".into()), "true or false"),
             ("max-value-bytes", Scalar::Int(-1), "a whole number"),
             ("max-retry-count", Scalar::Int(1 << 40), "a whole number"),
             ("key-prefix", Scalar::Nothing, "text"),

@@ -5,13 +5,8 @@
 use std::{fmt, time::Duration};
 
 /// Largest first, so that the first that divides is the shortest text.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 24 * 60 * 60 * 1000),
-    ("h", 60 * 60 * 1000),
-    ("m", 60 * 1000),
-    ("s", 1000),
-    ("ms", 1),
-];
+const UNITS: [(&str, u64); 5] =
+    [("d", 24 * 60 * 60 * 1000), ("h", 60 * 60 * 1000), ("m", 60 * 1000), ("s", 1000), ("ms", 1)];
 
 /// What a duration looks like, for error messages.
 pub(crate) const EXAMPLES: &str = r#"text with a unit such as "300ms", "5s", "5m", "24h" or "7d""#;
@@ -38,9 +33,7 @@ impl fmt::Display for DurationError {
 
 /// Reads a whole number and one unit, without spaces.
 pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     if number.is_empty() {
         return Err(DurationError::NoNumber);
@@ -48,10 +41,8 @@ pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     if unit.is_empty() {
         return Err(DurationError::NoUnit);
     }
-    let (_, millis) = UNITS
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .ok_or(DurationError::UnknownUnit)?;
+    let (_, millis) =
+        UNITS.iter().find(|(name, _)| *name == unit).ok_or(DurationError::UnknownUnit)?;
     number
         .parse::<u64>()
         .ok()
@@ -75,9 +66,7 @@ pub(crate) fn display(duration: Duration) -> String {
     UNITS
         .iter()
         .find(|(_, unit)| millis.is_multiple_of(u128::from(*unit)))
-        .map_or_else(String::new, |(name, unit)| {
-            format!("{}{name}", millis / u128::from(*unit))
-        })
+        .map_or_else(String::new, |(name, unit)| format!("{}{name}", millis / u128::from(*unit)))
 }
 
 /// Whether nothing is finer than a millisecond.

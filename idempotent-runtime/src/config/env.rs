@@ -69,10 +69,7 @@ impl Config {
         self,
         vars: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let mut vars: Vec<_> = vars
-            .into_iter()
-            .filter(|(name, _)| is_setting(name))
-            .collect();
+        let mut vars: Vec<_> = vars.into_iter().filter(|(name, _)| is_setting(name)).collect();
         // The environment has no order; of several mistakes the same one is reported each time.
         vars.sort_unstable();
         let mut draft = Draft::new(Spelling::Env);
@@ -95,8 +92,7 @@ mod tests {
     use crate::config::{Abandon, Mode, OnStoreError};
 
     fn vars(vars: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
-        vars.iter()
-            .map(|(name, value)| (name.to_string(), value.to_string()))
+        vars.iter().map(|(name, value)| (name.to_string(), value.to_string()))
     }
 
     fn read(given: &[(&str, &str)]) -> Result<Config, String> {
@@ -105,11 +101,7 @@ mod tests {
 
     #[test]
     fn an_environment_without_our_names_is_the_default() {
-        let others = [
-            ("HOME", "/root"),
-            ("IDEMPOTENCE", "x"),
-            ("idempotent_expire", "5"),
-        ];
+        let others = [("HOME", "/root"), ("IDEMPOTENCE", "x"), ("idempotent_expire", "5")];
         assert_eq!(read(&others), Ok(Config::default()));
     }
 
@@ -163,18 +155,9 @@ mod tests {
                 ("IDEMPOTENT_EXPIRES", "5"),
                 "`IDEMPOTENT_EXPIRES` is not a setting; did you mean `IDEMPOTENT_EXPIRE`?",
             ),
-            (
-                ("IDEMPOTENT_EXPIRE", "0"),
-                "`IDEMPOTENT_EXPIRE` cannot be 0s; accepted: ",
-            ),
-            (
-                ("IDEMPOTENT_EXPIRE", ""),
-                r#"`IDEMPOTENT_EXPIRE` cannot be ""; accepted: "#,
-            ),
-            (
-                ("IDEMPOTENT_EXPIRE_TIME", "-5"),
-                "`IDEMPOTENT_EXPIRE_TIME` cannot be -5; accepted: ",
-            ),
+            (("IDEMPOTENT_EXPIRE", "0"), "`IDEMPOTENT_EXPIRE` cannot be 0s; accepted: "),
+            (("IDEMPOTENT_EXPIRE", ""), r#"`IDEMPOTENT_EXPIRE` cannot be ""; accepted: "#),
+            (("IDEMPOTENT_EXPIRE_TIME", "-5"), "`IDEMPOTENT_EXPIRE_TIME` cannot be -5; accepted: "),
             (
                 ("IDEMPOTENT_LOG_KEYS", "yes"),
                 r#"`IDEMPOTENT_LOG_KEYS` cannot be "yes"; accepted: true or false"#,
@@ -183,10 +166,8 @@ mod tests {
             let error = read(&[given]).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
         }
-        let error = read(&[
-            ("IDEMPOTENT_MODE", "strong"),
-            ("IDEMPOTENT_RETURN_CACHED_RESULT", "true"),
-        ]);
+        let error =
+            read(&[("IDEMPOTENT_MODE", "strong"), ("IDEMPOTENT_RETURN_CACHED_RESULT", "true")]);
         assert_eq!(
             error.unwrap_err(),
             "`IDEMPOTENT_MODE` and `IDEMPOTENT_RETURN_CACHED_RESULT` set the same thing; give one of them"
@@ -195,24 +176,14 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_settings_are_passed_over() {
-        let others = [
-            ("IDEMPOTENT_REQUIRE_INSTALLED", "1"),
-            ("IDEMPOTENT_SERVERS", "redis"),
-        ];
+        let others = [("IDEMPOTENT_REQUIRE_INSTALLED", "1"), ("IDEMPOTENT_SERVERS", "redis")];
         assert_eq!(read(&others), Ok(Config::default()));
     }
 
     #[test]
     fn the_environment_wins_over_what_is_beneath_and_leaves_the_rest() {
-        let base = Config::new()
-            .with_mode(Mode::Strong)
-            .with_expire(Duration::from_secs(1));
-        let config = base
-            .overlay_vars(vars(&[("IDEMPOTENT_EXPIRE", "2")]))
-            .unwrap();
-        assert_eq!(
-            (config.mode, config.expire),
-            (Mode::Strong, Duration::from_secs(2))
-        );
+        let base = Config::new().with_mode(Mode::Strong).with_expire(Duration::from_secs(1));
+        let config = base.overlay_vars(vars(&[("IDEMPOTENT_EXPIRE", "2")])).unwrap();
+        assert_eq!((config.mode, config.expire), (Mode::Strong, Duration::from_secs(2)));
     }
 }

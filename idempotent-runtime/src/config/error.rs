@@ -47,10 +47,7 @@ impl ConfigError {
     ) -> Self {
         let field = field.into();
         let hint = suggestion.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
-        let text = format!(
-            "`{field}` is not a setting; {hint}known: {}",
-            known.join(", ")
-        );
+        let text = format!("`{field}` is not a setting; {hint}known: {}", known.join(", "));
         Self { field, text }
     }
 

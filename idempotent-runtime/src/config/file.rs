@@ -34,9 +34,7 @@ impl<'de> Visitor<'de> for ConfigVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Config, A::Error> {
         let mut draft = Draft::new(Spelling::File);
         while let Some(name) = map.next_key::<String>()? {
-            draft
-                .set(&name, map.next_value()?)
-                .map_err(A::Error::custom)?;
+            draft.set(&name, map.next_value()?).map_err(A::Error::custom)?;
         }
         draft.over(Config::default()).map_err(A::Error::custom)
     }
@@ -124,20 +122,11 @@ impl Serialize for Config {
         text(Setting::Wait, &duration::display(self.wait))?;
         text(Setting::Lease, &duration::display(self.lease))?;
         text(Setting::MaxRun, &duration::display(self.max_run))?;
-        text(
-            Setting::RetryInterval,
-            &duration::display(self.retry_interval),
-        )?;
+        text(Setting::RetryInterval, &duration::display(self.retry_interval))?;
         text(Setting::Abandon, self.abandon.as_str())?;
         text(Setting::OnStoreError, self.on_store_error.as_str())?;
-        text(
-            Setting::BlockRetention,
-            &duration::display(self.block_retention),
-        )?;
-        text(
-            Setting::CleanupInterval,
-            &duration::display(self.cleanup_interval),
-        )?;
+        text(Setting::BlockRetention, &duration::display(self.block_retention))?;
+        text(Setting::CleanupInterval, &duration::display(self.cleanup_interval))?;
         out.serialize_field(Setting::MaxValueBytes.file_name(), &self.max_value_bytes)?;
         // Not every format has a null, and leaving it out means the same.
         let max_concurrent = Setting::MaxConcurrent.file_name();
@@ -213,35 +202,17 @@ mod tests {
             .with_wait(Duration::from_millis(200))
             .with_retry_interval(Duration::from_millis(20));
         assert_eq!(read, Ok(expected));
-        assert_eq!(
-            json(r#"{"return-cached-result": false}"#).unwrap().mode,
-            Mode::Reject
-        );
+        assert_eq!(json(r#"{"return-cached-result": false}"#).unwrap().mode, Mode::Reject);
     }
 
     #[test]
     fn errors_name_the_field() {
         for (text, expected) in [
-            (
-                r#"{"expires": 5}"#,
-                "`expires` is not a setting; did you mean `expire`? known: ",
-            ),
-            (
-                r#"{"expire": 5, "expire-time": 5}"#,
-                "`expire` and `expire-time` set the same thing",
-            ),
-            (
-                r#"{"expire": 0}"#,
-                "`expire` cannot be 0s; accepted: whole milliseconds from 1ms",
-            ),
-            (
-                r#"{"expire": [5]}"#,
-                "`expire` cannot be a list; accepted: ",
-            ),
-            (
-                r#"{"lease": {"secs": 5}}"#,
-                "`lease` cannot be a table; accepted: ",
-            ),
+            (r#"{"expires": 5}"#, "`expires` is not a setting; did you mean `expire`? known: "),
+            (r#"{"expire": 5, "expire-time": 5}"#, "`expire` and `expire-time` set the same thing"),
+            (r#"{"expire": 0}"#, "`expire` cannot be 0s; accepted: whole milliseconds from 1ms"),
+            (r#"{"expire": [5]}"#, "`expire` cannot be a list; accepted: "),
+            (r#"{"lease": {"secs": 5}}"#, "`lease` cannot be a table; accepted: "),
             (r#"{"wait": 1, "wait": 2}"#, "`wait` is given twice"),
         ] {
             let error = json(text).unwrap_err();
@@ -251,24 +222,14 @@ mod tests {
 
     #[test]
     fn null_is_no_bound_and_nothing_else() {
-        assert_eq!(
-            json(r#"{"max-concurrent": null}"#).unwrap().max_concurrent,
-            None
-        );
-        assert!(
-            json(r#"{"expire": null}"#)
-                .unwrap_err()
-                .starts_with("`expire` cannot be null")
-        );
+        assert_eq!(json(r#"{"max-concurrent": null}"#).unwrap().max_concurrent, None);
+        assert!(json(r#"{"expire": null}"#).unwrap_err().starts_with("`expire` cannot be null"));
     }
 
     #[test]
     fn signed_integers_are_read_as_toml_gives_them() {
         let map = MapDeserializer::<_, ValueError>::new([("expire", 60_i64)].into_iter());
-        assert_eq!(
-            Config::deserialize(map).unwrap().expire,
-            Duration::from_secs(60)
-        );
+        assert_eq!(Config::deserialize(map).unwrap().expire, Duration::from_secs(60));
     }
 
     #[test]
@@ -281,10 +242,7 @@ mod tests {
         }
         let text = r#"{"port": 80, "idempotency": {"mode": "window"}}"#;
         let settings: Settings = serde_json::from_str(text).unwrap();
-        assert_eq!(
-            (settings.port, settings.idempotency.mode),
-            (80, Mode::Window)
-        );
+        assert_eq!((settings.port, settings.idempotency.mode), (80, Mode::Window));
         let settings: Settings = serde_json::from_str(r#"{"port": 80}"#).unwrap();
         assert_eq!(settings.idempotency, Config::default());
     }
@@ -299,10 +257,8 @@ mod tests {
     fn every_field_is_written() {
         let written = serde_json::to_value(Config::new().with_max_concurrent(5)).unwrap();
         let written: Vec<&String> = written.as_object().unwrap().keys().collect();
-        let mut fields: Vec<&str> = Setting::ALL[..15]
-            .iter()
-            .map(|name| name.file_name())
-            .collect();
+        let mut fields: Vec<&str> =
+            Setting::ALL[..15].iter().map(|name| name.file_name()).collect();
         fields.sort_unstable();
         let mut names: Vec<&str> = written.into_iter().map(String::as_str).collect();
         names.sort_unstable();

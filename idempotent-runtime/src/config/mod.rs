@@ -259,9 +259,8 @@ mod tests {
         for line in body.lines().map(str::trim) {
             if let Some((_, rest)) = line.split_once("Default: `") {
                 default = rest.split('`').next().unwrap().to_owned();
-            } else if let Some(field) = line
-                .strip_prefix("pub ")
-                .and_then(|rest| rest.split_once(':'))
+            } else if let Some(field) =
+                line.strip_prefix("pub ").and_then(|rest| rest.split_once(':'))
             {
                 found.push((field.0.to_owned(), std::mem::take(&mut default)));
             }
@@ -303,10 +302,7 @@ mod tests {
             ("block_retention", duration::display(block_retention)),
             ("max_value_bytes", max_value_bytes.to_string()),
             ("cleanup_interval", duration::display(cleanup_interval)),
-            (
-                "max_concurrent",
-                max_concurrent.map_or("none".into(), |n| n.to_string()),
-            ),
+            ("max_concurrent", max_concurrent.map_or("none".into(), |n| n.to_string())),
             ("log_keys", log_keys.to_string()),
         ];
         let actual = actual.map(|(field, default)| (field.to_owned(), default));

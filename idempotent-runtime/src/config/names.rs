@@ -105,16 +105,11 @@ impl Spelling {
 
     /// The setting with this name, or an error that suggests the nearest and lists all.
     pub(super) fn find(self, name: &str) -> Result<Setting, ConfigError> {
-        Setting::ALL
-            .into_iter()
-            .find(|setting| self.name(*setting) == name)
-            .ok_or_else(|| {
-                let known: Vec<String> = Setting::ALL
-                    .iter()
-                    .map(|setting| self.name(*setting))
-                    .collect();
-                ConfigError::unknown(name, nearest(name, &known), &known)
-            })
+        Setting::ALL.into_iter().find(|setting| self.name(*setting) == name).ok_or_else(|| {
+            let known: Vec<String> =
+                Setting::ALL.iter().map(|setting| self.name(*setting)).collect();
+            ConfigError::unknown(name, nearest(name, &known), &known)
+        })
     }
 }
 
@@ -123,8 +118,7 @@ fn nearest(name: &str, known: &[String]) -> Option<String> {
     // `max_run` in a file is a matter of spelling, not of letters.
     let plain = |name: &str| {
         let name = name.to_lowercase().replace('_', "-");
-        name.strip_prefix("idempotent-")
-            .map_or(name.clone(), str::to_owned)
+        name.strip_prefix("idempotent-").map_or(name.clone(), str::to_owned)
     };
     let wanted = plain(name);
     known
@@ -170,15 +164,13 @@ mod tests {
     #[test]
     fn names_follow_the_variants() {
         for setting in Setting::ALL {
-            let kebab = format!("{setting:?}")
-                .chars()
-                .fold(String::new(), |mut name, c| {
-                    if c.is_uppercase() && !name.is_empty() {
-                        name.push('-');
-                    }
-                    name.extend(c.to_lowercase());
-                    name
-                });
+            let kebab = format!("{setting:?}").chars().fold(String::new(), |mut name, c| {
+                if c.is_uppercase() && !name.is_empty() {
+                    name.push('-');
+                }
+                name.extend(c.to_lowercase());
+                name
+            });
             assert_eq!(setting.file_name(), kebab);
         }
     }
@@ -198,14 +190,8 @@ mod tests {
                 .map(|(_, rest)| rest.split('`').next().unwrap().to_owned())
         };
         assert_eq!(suggested(Spelling::File, "max_run"), Some("max-run".into()));
-        assert_eq!(
-            suggested(Spelling::File, "retryInterval"),
-            Some("retry-interval".into())
-        );
-        assert_eq!(
-            suggested(Spelling::Env, "IDEMPOTENT_LEESE"),
-            Some("IDEMPOTENT_LEASE".into())
-        );
+        assert_eq!(suggested(Spelling::File, "retryInterval"), Some("retry-interval".into()));
+        assert_eq!(suggested(Spelling::Env, "IDEMPOTENT_LEESE"), Some("IDEMPOTENT_LEASE".into()));
         assert_eq!(suggested(Spelling::File, "colour"), None);
     }
 }

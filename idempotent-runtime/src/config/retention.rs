@@ -44,11 +44,7 @@ mod tests {
     #[test]
     fn lengths_in_the_docs_are_those_in_the_code() {
         let source = include_str!("retention.rs");
-        for (name, length) in [
-            ("PAYMENTS", PAYMENTS),
-            ("ORDERS", ORDERS),
-            ("MESSAGES", MESSAGES),
-        ] {
+        for (name, length) in [("PAYMENTS", PAYMENTS), ("ORDERS", ORDERS), ("MESSAGES", MESSAGES)] {
             let row = source
                 .lines()
                 .find(|line| line.starts_with(&format!("//! | [`{name}`] |")))

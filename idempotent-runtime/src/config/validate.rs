@@ -11,19 +11,11 @@ pub(super) fn check(config: &Config, name: &dyn Fn(Setting) -> String) -> Result
     let bytes = config.max_value_bytes;
     if bytes == 0 || bytes > defaults::LARGEST_VALUE_BYTES {
         let accepted = format!("1 to {} bytes", defaults::LARGEST_VALUE_BYTES);
-        return Err(ConfigError::refused(
-            name(Setting::MaxValueBytes),
-            bytes,
-            accepted,
-        ));
+        return Err(ConfigError::refused(name(Setting::MaxValueBytes), bytes, accepted));
     }
     if config.max_concurrent == Some(0) {
         let accepted = "1 or more, or nothing for no bound";
-        return Err(ConfigError::refused(
-            name(Setting::MaxConcurrent),
-            0,
-            accepted,
-        ));
+        return Err(ConfigError::refused(name(Setting::MaxConcurrent), 0, accepted));
     }
     Ok(())
 }
@@ -34,11 +26,7 @@ fn check_key_prefix(prefix: &str, name: &dyn Fn(Setting) -> String) -> Result<()
             "1 to {} bytes of text without control characters",
             defaults::LONGEST_KEY_PREFIX
         );
-        Err(ConfigError::refused(
-            name(Setting::KeyPrefix),
-            value,
-            accepted,
-        ))
+        Err(ConfigError::refused(name(Setting::KeyPrefix), value, accepted))
     };
     if prefix.len() > defaults::LONGEST_KEY_PREFIX {
         return refused(format!("{} bytes long", prefix.len()));
@@ -55,26 +43,11 @@ fn check_durations(config: &Config, name: &dyn Fn(Setting) -> String) -> Result<
     let ranges = [
         (Setting::Expire, config.expire, TICK, LONGEST),
         (Setting::Wait, config.wait, Duration::ZERO, LONGEST),
-        (
-            Setting::Lease,
-            config.lease,
-            defaults::SHORTEST_LEASE,
-            defaults::LONGEST_LEASE,
-        ),
+        (Setting::Lease, config.lease, defaults::SHORTEST_LEASE, defaults::LONGEST_LEASE),
         (Setting::MaxRun, config.max_run, config.lease, LONGEST),
         (Setting::RetryInterval, config.retry_interval, TICK, LONGEST),
-        (
-            Setting::BlockRetention,
-            config.block_retention,
-            TICK,
-            LONGEST,
-        ),
-        (
-            Setting::CleanupInterval,
-            config.cleanup_interval,
-            TICK,
-            LONGEST,
-        ),
+        (Setting::BlockRetention, config.block_retention, TICK, LONGEST),
+        (Setting::CleanupInterval, config.cleanup_interval, TICK, LONGEST),
     ];
     for (setting, value, least, most) in ranges {
         if duration::is_whole_millis(value) && (least..=most).contains(&value) {
@@ -88,10 +61,7 @@ fn check_durations(config: &Config, name: &dyn Fn(Setting) -> String) -> Result<
         return Err(ConfigError::refused(
             name(setting),
             duration::display(value),
-            format!(
-                "whole milliseconds from {least} to {}",
-                duration::display(most)
-            ),
+            format!("whole milliseconds from {least} to {}", duration::display(most)),
         ));
     }
     Ok(())
@@ -103,10 +73,7 @@ mod tests {
 
     fn refused(config: Config) -> (String, String) {
         let error = config.validate().unwrap_err();
-        assert!(
-            error.to_string().contains(&format!("`{}`", error.field())),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("`{}`", error.field())), "{error}");
         (error.field().to_owned(), error.to_string())
     }
 
@@ -127,18 +94,9 @@ mod tests {
         assert_eq!(refused(new().with_expire(ms(0))).0, "expire");
         assert_eq!(refused(new().with_lease(ms(0))).0, "lease");
         assert_eq!(refused(new().with_max_run(ms(0))).0, "max_run");
-        assert_eq!(
-            refused(new().with_retry_interval(ms(0))).0,
-            "retry_interval"
-        );
-        assert_eq!(
-            refused(new().with_block_retention(ms(0))).0,
-            "block_retention"
-        );
-        assert_eq!(
-            refused(new().with_cleanup_interval(ms(0))).0,
-            "cleanup_interval"
-        );
+        assert_eq!(refused(new().with_retry_interval(ms(0))).0, "retry_interval");
+        assert_eq!(refused(new().with_block_retention(ms(0))).0, "block_retention");
+        assert_eq!(refused(new().with_cleanup_interval(ms(0))).0, "cleanup_interval");
         assert_eq!(refused(new().with_max_value_bytes(0)).0, "max_value_bytes");
         assert_eq!(refused(new().with_max_concurrent(0)).0, "max_concurrent");
         assert_eq!(new().with_wait(ms(0)).validate(), Ok(()));
@@ -148,10 +106,7 @@ mod tests {
     fn the_lease_has_bounds() {
         assert_eq!(Config::new().with_lease(ms(10)).validate(), Ok(()));
         assert_eq!(refused(Config::new().with_lease(ms(9))).0, "lease");
-        assert_eq!(
-            Config::new().with_lease(DAY).with_max_run(DAY).validate(),
-            Ok(())
-        );
+        assert_eq!(Config::new().with_lease(DAY).with_max_run(DAY).validate(), Ok(()));
         assert_eq!(
             refused(Config::new().with_lease(DAY + ms(1)).with_max_run(DAY * 2)).1,
             "`lease` cannot be 86400001ms; accepted: whole milliseconds from 10ms to 1d"
@@ -183,29 +138,17 @@ mod tests {
     #[test]
     fn the_key_prefix_is_short_printable_text() {
         assert_eq!(refused(Config::new().with_key_prefix("")).0, "key_prefix");
-        assert_eq!(
-            refused(Config::new().with_key_prefix("a\nb")).0,
-            "key_prefix"
-        );
+        assert_eq!(refused(Config::new().with_key_prefix("a\nb")).0, "key_prefix");
         let (_, text) = refused(Config::new().with_key_prefix("x".repeat(256)));
         assert!(text.contains("cannot be 256 bytes long"), "{text}");
-        assert_eq!(
-            Config::new().with_key_prefix("x".repeat(255)).validate(),
-            Ok(())
-        );
+        assert_eq!(Config::new().with_key_prefix("x".repeat(255)).validate(), Ok(()));
         assert_eq!(Config::new().with_key_prefix("größe:").validate(), Ok(()));
     }
 
     #[test]
     fn a_value_larger_than_a_server_takes_is_refused() {
         let largest = defaults::LARGEST_VALUE_BYTES;
-        assert_eq!(
-            Config::new().with_max_value_bytes(largest).validate(),
-            Ok(())
-        );
-        assert_eq!(
-            refused(Config::new().with_max_value_bytes(largest + 1)).0,
-            "max_value_bytes"
-        );
+        assert_eq!(Config::new().with_max_value_bytes(largest).validate(), Ok(()));
+        assert_eq!(refused(Config::new().with_max_value_bytes(largest + 1)).0, "max_value_bytes");
     }
 }

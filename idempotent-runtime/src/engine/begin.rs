@@ -93,11 +93,9 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
                 StoreErrorKind::Unavailable if sends < SENDS => {
                     tracing::debug!(target: "idempotent", %error, "begin is sent again");
                 }
-                StoreErrorKind::Contended
-                    if core.clock.now().since(started) < CONTENTION_LIMIT => {}
-                StoreErrorKind::Full
-                | StoreErrorKind::Contended
-                | StoreErrorKind::Undecodable => {
+                StoreErrorKind::Contended if core.clock.now().since(started) < CONTENTION_LIMIT => {
+                }
+                StoreErrorKind::Full | StoreErrorKind::Contended | StoreErrorKind::Undecodable => {
                     *slot = None;
                     return (Err(error), sent_at);
                 }

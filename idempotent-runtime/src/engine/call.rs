@@ -10,9 +10,9 @@ use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::instance::Idempotency;
 use crate::key::{Encoded, InvalidKey, MAX_KEY_BYTES, Origin, RecordKey, Scope};
+use crate::operation_name::OperationName;
 use crate::options::{Options, Policy};
 use crate::store::{BeginRequest, Claim, Token};
-use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Deref for InstanceRef<'_> {
 /// What the caller asks for.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    pub(crate) operation: Cow<'static, str>,
+    pub(crate) operation: OperationName,
     pub(crate) options: &'a Options,
     pub(crate) key: Encoded,
     pub(crate) scope: Option<Encoded>,
@@ -61,7 +61,7 @@ pub(crate) struct Call<'a> {
 #[derive(Debug)]
 pub(crate) struct Prepared<'a> {
     pub(crate) instance: InstanceRef<'a>,
-    pub(crate) operation: Cow<'static, str>,
+    pub(crate) operation: OperationName,
     pub(crate) options: &'a Options,
     pub(crate) key: RecordKey,
     pub(crate) fingerprint: Option<Fingerprint>,

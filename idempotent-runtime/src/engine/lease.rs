@@ -6,17 +6,17 @@
 use crate::clock::{Clock, Moment};
 use crate::current::Current;
 use crate::key::RecordKey;
+use crate::operation_name::OperationName;
 use crate::store::{AttemptId, RenewRequest};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Mutex, Notify, lock, shards};
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One attempt of this process.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) operation: Cow<'static, str>,
+    pub(crate) operation: OperationName,
     pub(crate) key: RecordKey,
     pub(crate) attempt: AttemptId,
     /// How long the answer of this attempt is kept.
@@ -48,7 +48,7 @@ pub(crate) struct Terms {
 
 impl Lease {
     pub(crate) fn new(
-        operation: Cow<'static, str>,
+        operation: OperationName,
         key: RecordKey,
         attempt: AttemptId,
         terms: &Terms,
@@ -256,12 +256,8 @@ mod tests {
         fn lease(&self, max_run: Duration) -> Arc<Lease> {
             let attempt =
                 AttemptId { token: Token::random(), number: 1, fence: 1, fingerprint: None };
-            let terms = Terms {
-                retention: LEASE,
-                length: LEASE,
-                max_run,
-                sent_at: self.clock.now(),
-            };
+            let terms =
+                Terms { retention: LEASE, length: LEASE, max_run, sent_at: self.clock.now() };
             let lease = Lease::new("o".into(), RecordKey::from("k"), attempt, &terms, 0, None);
             let lease = Arc::new(lease);
             self.leases.insert(&lease);

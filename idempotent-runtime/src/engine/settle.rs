@@ -79,8 +79,8 @@ impl Settlement {
             Sending::Settle(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
         };
         let text = "the store says it is local, but did not answer at once";
-        let answer = answer
-            .unwrap_or_else(|| Err(StoreError::new(StoreErrorKind::Unavailable, text)));
+        let answer =
+            answer.unwrap_or_else(|| Err(StoreError::new(StoreErrorKind::Unavailable, text)));
         self.finish(answer)
     }
 

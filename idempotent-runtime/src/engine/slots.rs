@@ -80,9 +80,17 @@ impl fmt::Debug for Sent {
 /// What the one who sat found out, for everybody.
 #[derive(Clone, Debug)]
 pub(crate) enum Shared {
-    Succeeded { number: u32, value: Option<Value> },
-    FailedFinal { number: u32, value: Option<Value> },
-    Indeterminate { number: u32 },
+    Succeeded {
+        number: u32,
+        value: Option<Value>,
+    },
+    FailedFinal {
+        number: u32,
+        value: Option<Value>,
+    },
+    Indeterminate {
+        number: u32,
+    },
     Refused(StoreErrorKind, String),
     /// Ask again: the attempt ended without an answer, or the answer was not for everybody.
     Again,

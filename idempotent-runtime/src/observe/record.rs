@@ -4,8 +4,8 @@ use super::Ending;
 #[cfg(feature = "metrics")]
 use super::names;
 use crate::key::RecordKey;
+use crate::operation_name::OperationName;
 use crate::store::{Maintenance, Usage};
-use std::borrow::Cow;
 use std::fmt;
 
 /// A key as logs show it.
@@ -27,12 +27,12 @@ impl fmt::Display for LoggedKey<'_> {
 /// Reports how a call ended, once, when it is dropped at the latest.
 #[derive(Debug)]
 pub(crate) struct CallEnd {
-    operation: Cow<'static, str>,
+    operation: OperationName,
     ending: Option<Ending>,
 }
 
 impl CallEnd {
-    pub(crate) fn new(operation: Cow<'static, str>) -> Self {
+    pub(crate) fn new(operation: OperationName) -> Self {
         Self { operation, ending: None }
     }
 
@@ -52,7 +52,7 @@ impl Drop for CallEnd {
         #[cfg(feature = "metrics")]
         metrics::counter!(
             names::CALLS,
-            names::OPERATION => self.operation.clone(),
+            names::OPERATION => self.operation.clone().into_label(),
             names::OUTCOME => outcome
         )
         .increment(1);
@@ -60,15 +60,25 @@ impl Drop for CallEnd {
 }
 
 /// Counts an event that is not the end of a call.
-pub(crate) fn rare(name: &'static str, operation: &Cow<'static, str>) {
+pub(crate) fn rare(name: &'static str, operation: &OperationName) {
     #[cfg(feature = "metrics")]
-    metrics::counter!(name, names::OPERATION => operation.clone()).increment(1);
+    metrics::counter!(name, names::OPERATION => operation.clone().into_label()).increment(1);
     #[cfg(not(feature = "metrics"))]
     let _ = (name, operation);
 }
 
+#[cfg(feature = "metrics")]
+fn verb(verb: &&'static str) -> &'static str {
+    verb
+}
+
+#[cfg(feature = "metrics")]
+fn name(operation: &OperationName) -> std::borrow::Cow<'static, str> {
+    operation.clone().into_label()
+}
+
 macro_rules! timer {
-    ($(#[$doc:meta])* $name:ident($label:ty) => $metric:ident, $label_name:ident) => {
+    ($(#[$doc:meta])* $name:ident($label:ty) => $metric:ident, $label_name:ident, $read:ident) => {
         $(#[$doc])*
         #[derive(Debug)]
         pub(crate) struct $name {
@@ -93,7 +103,7 @@ macro_rules! timer {
         #[cfg(feature = "metrics")]
         impl Drop for $name {
             fn drop(&mut self) {
-                metrics::histogram!(names::$metric, names::$label_name => self.label.clone())
+                metrics::histogram!(names::$metric, names::$label_name => $read(&self.label))
                     .record(self.started.elapsed());
             }
         }
@@ -102,17 +112,17 @@ macro_rules! timer {
 
 timer! {
     /// Measures a verb of the store, until it is dropped.
-    StoreTimer(&'static str) => STORE_SECONDS, VERB
+    StoreTimer(&'static str) => STORE_SECONDS, VERB, verb
 }
 
 timer! {
     /// Measures a body, until it is dropped.
-    BodyTimer(Cow<'static, str>) => BODY_SECONDS, OPERATION
+    BodyTimer(OperationName) => BODY_SECONDS, OPERATION, name
 }
 
 timer! {
     /// Measures how long a duplicate waits, until it is dropped.
-    WaitTimer(Cow<'static, str>) => WAIT_SECONDS, OPERATION
+    WaitTimer(OperationName) => WAIT_SECONDS, OPERATION, name
 }
 
 pub(crate) fn in_flight(attempts: usize) {

@@ -110,11 +110,7 @@ pub fn fail(
 }
 
 /// The body started, and was dropped or panicked.
-pub fn abandon(
-    record: Option<Living>,
-    attempt: &AttemptId,
-    retention: Duration,
-) -> Step<Settled> {
+pub fn abandon(record: Option<Living>, attempt: &AttemptId, retention: Duration) -> Step<Settled> {
     let policy = record.map(|record| record.head.abandon);
     match policy {
         Some(Abandon::Block) => {
@@ -126,11 +122,7 @@ pub fn abandon(
 }
 
 /// The body never started.
-pub fn release(
-    record: Option<Living>,
-    attempt: &AttemptId,
-    retention: Duration,
-) -> Step<Settled> {
+pub fn release(record: Option<Living>, attempt: &AttemptId, retention: Duration) -> Step<Settled> {
     let write = |head: &Head| match head.attempt.number {
         1 => Write::Delete,
         _ => put(head, State::FailedFree, retention),

@@ -3,9 +3,7 @@
 //! `SHUTTLE_ITERATIONS` says how many; `SHUTTLE_SCHEDULE`, set to what a failed test printed,
 //! replays that one.
 
-use shuttle::scheduler::{
-    DfsScheduler, PctScheduler, RandomScheduler, ReplayScheduler, Scheduler,
-};
+use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::sync::Arc;
 
@@ -43,9 +41,9 @@ fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 
 }
 
 fn iterations() -> usize {
-    std::env::var("SHUTTLE_ITERATIONS").ok().map_or(ITERATIONS, |text| {
-        text.parse().expect("`SHUTTLE_ITERATIONS` is a number")
-    })
+    std::env::var("SHUTTLE_ITERATIONS")
+        .ok()
+        .map_or(ITERATIONS, |text| text.parse().expect("`SHUTTLE_ITERATIONS` is a number"))
 }
 
 fn replayed() -> Option<String> {

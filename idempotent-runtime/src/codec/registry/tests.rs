@@ -105,11 +105,7 @@ fn all() -> Vec<Codecs> {
 fn a_value_comes_back_from_every_codec() {
     for codecs in all() {
         let stored = codecs.encode(&order()).unwrap();
-        assert_eq!(
-            codecs.decode::<Order>(&stored).unwrap(),
-            order(),
-            "{codecs:?}"
-        );
+        assert_eq!(codecs.decode::<Order>(&stored).unwrap(), order(), "{codecs:?}");
         let stored = codecs.encode(&()).unwrap();
         codecs.decode::<()>(&stored).unwrap();
     }
@@ -117,21 +113,13 @@ fn a_value_comes_back_from_every_codec() {
 
 #[test]
 fn stored_bytes_are_frozen() {
-    assert_eq!(
-        Codecs::default().encode(&("a", 1)).unwrap(),
-        b"\x01[\"a\",1]"
-    );
+    assert_eq!(Codecs::default().encode(&("a", 1)).unwrap(), b"\x01[\"a\",1]");
     #[cfg(feature = "msgpack")]
     assert_eq!(
-        writing_with(MessagePack)
-            .encode(&BTreeMap::from([("a", 1)]))
-            .unwrap(),
+        writing_with(MessagePack).encode(&BTreeMap::from([("a", 1)])).unwrap(),
         b"\x02\x81\xa1a\x01"
     );
-    assert_eq!(
-        writing_with(Reversed(0x81)).encode(&("a", 1)).unwrap(),
-        b"\x81]1,\"a\"["
-    );
+    assert_eq!(writing_with(Reversed(0x81)).encode(&("a", 1)).unwrap(), b"\x81]1,\"a\"[");
 }
 
 #[cfg(feature = "msgpack")]
@@ -152,14 +140,7 @@ fn message_pack_keeps_field_names() {
     let codecs = writing_with(MessagePack);
     let stored = codecs.encode(&Before { id: 7, name: "x" }).unwrap();
     let read: After = codecs.decode(&stored).unwrap();
-    assert_eq!(
-        read,
-        After {
-            name: "x".into(),
-            added: None,
-            id: 7
-        }
-    );
+    assert_eq!(read, After { name: "x".into(), added: None, id: 7 });
 }
 
 #[test]
@@ -192,30 +173,13 @@ fn a_change_of_codec_leaves_older_values_readable() {
 
 #[test]
 fn an_unknown_id_is_named() {
-    let error = |stored: &[u8]| {
-        Codecs::default()
-            .decode::<u8>(stored)
-            .unwrap_err()
-            .to_string()
-    };
-    assert_eq!(
-        error(b"\x991"),
-        "stored value has the unknown codec id 0x99"
-    );
-    assert_eq!(
-        error(b"\x001"),
-        "stored value has the unknown codec id 0x00"
-    );
-    assert_eq!(
-        error(b"\x7f1"),
-        "stored value is encrypted, and no encryption is configured"
-    );
+    let error = |stored: &[u8]| Codecs::default().decode::<u8>(stored).unwrap_err().to_string();
+    assert_eq!(error(b"\x991"), "stored value has the unknown codec id 0x99");
+    assert_eq!(error(b"\x001"), "stored value has the unknown codec id 0x00");
+    assert_eq!(error(b"\x7f1"), "stored value is encrypted, and no encryption is configured");
     assert_eq!(error(b""), "stored value is empty and names no codec");
     #[cfg(not(feature = "msgpack"))]
-    assert_eq!(
-        error(b"\x021"),
-        "stored value is message-pack, and the feature `msgpack` is off"
-    );
+    assert_eq!(error(b"\x021"), "stored value is message-pack, and the feature `msgpack` is off");
 }
 
 #[test]
@@ -225,18 +189,12 @@ fn reserved_and_repeated_ids_are_refused() {
         error.to_string(),
         "codec `reversed` has the reserved id 0x01; accepted: 0x80 to 0xff"
     );
-    let error = writing_with(Reversed(0x80))
-        .and_reading(Reversed(0x80))
-        .unwrap_err();
+    let error = writing_with(Reversed(0x80)).and_reading(Reversed(0x80)).unwrap_err();
     assert_eq!(
         error.to_string(),
         "codecs `reversed` and `reversed` both have id 0x80; give one of them another"
     );
-    assert!(
-        writing_with(Reversed(0x80))
-            .writing_with(Reversed(0x80))
-            .is_err()
-    );
+    assert!(writing_with(Reversed(0x80)).writing_with(Reversed(0x80)).is_err());
     assert!(Codecs::default().and_reading(Json).is_ok());
 }
 
@@ -288,13 +246,8 @@ fn what_does_not_fit_is_not_quoted() {
         assert!(!format!("{error:?}").contains("secret"), "{error:?}");
         assert!(error.source().is_some());
     }
-    let error = Codecs::default()
-        .decode::<u64>(b"\x01\"secret\"")
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "stored json does not fit the type, at line 1 column 8"
-    );
+    let error = Codecs::default().decode::<u64>(b"\x01\"secret\"").unwrap_err();
+    assert_eq!(error.to_string(), "stored json does not fit the type, at line 1 column 8");
 }
 
 proptest! {

@@ -66,9 +66,7 @@ impl Remote {
     }
 
     fn loses_one(&self) -> bool {
-        self.losses.load(SeqCst) > 0
-            && thread_rng().r#gen()
-            && self.losses.fetch_sub(1, SeqCst) > 0
+        self.losses.load(SeqCst) > 0 && thread_rng().r#gen() && self.losses.fetch_sub(1, SeqCst) > 0
     }
 }
 

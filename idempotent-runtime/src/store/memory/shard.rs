@@ -17,9 +17,12 @@ use std::time::Duration;
 /// How many expired records an access to a shard removes on its way.
 pub(super) const SWEEP_ON_ACCESS: usize = 4;
 
+/// Boxed, so that the empty places of the table are small.
+type Boxed = Box<Entry>;
+
 #[derive(Default)]
 pub(super) struct Shard {
-    table: HashTable<Box<Entry>>,
+    table: HashTable<Boxed>,
     expiry: Expiry,
     watchers: HashMap<Box<str>, Weak<Notify>>,
     /// When `watchers` is this large, those that nobody holds any more are removed.
@@ -52,7 +55,7 @@ impl Shard {
     ) -> Put {
         let expires = now.after(ttl);
         let kept = value.filter(|value| budget.has_bytes(value.len()));
-        let is_key = |entry: &Box<Entry>| entry.is_key(hash, key.as_str());
+        let is_key = |entry: &Boxed| entry.is_key(hash, key.as_str());
         let entry = match self.table.entry(hash, is_key, |entry| entry.hash()) {
             Slot::Occupied(slot) => {
                 let entry = slot.into_mut();
@@ -76,7 +79,7 @@ impl Shard {
     }
 
     pub(super) fn remove(&mut self, hash: u64, key: &RecordKey, budget: &Budget) {
-        let is_key = |entry: &Box<Entry>| entry.is_key(hash, key.as_str());
+        let is_key = |entry: &Boxed| entry.is_key(hash, key.as_str());
         if let Ok(found) = self.table.find_entry(hash, is_key) {
             budget.remove(found.remove().0.cost());
         }
@@ -89,7 +92,7 @@ impl Shard {
             let Some((bucket, hash)) = self.expiry.pop_due(now) else {
                 return Swept::All { removed };
             };
-            let is_due = |entry: &Box<Entry>| entry.hash() == hash && entry.scheduled == bucket;
+            let is_due = |entry: &Boxed| entry.hash() == hash && entry.scheduled == bucket;
             let Ok(mut found) = self.table.find_entry(hash, is_due) else {
                 continue;
             };
@@ -108,11 +111,11 @@ impl Shard {
     /// Drops the answer that would expire soonest. `false` if there is none.
     pub(super) fn evict_answer(&mut self, budget: &Budget) -> bool {
         let victim = self.expiry.soonest().find_map(|hash| {
-            let is_answer = |entry: &Box<Entry>| entry.hash() == hash && entry.is_answer();
+            let is_answer = |entry: &Boxed| entry.hash() == hash && entry.is_answer();
             self.table.find(hash, is_answer).map(|entry| (hash, entry.scheduled))
         });
         let Some((hash, scheduled)) = victim else { return false };
-        let is_victim = |entry: &Box<Entry>| {
+        let is_victim = |entry: &Boxed| {
             entry.hash() == hash && entry.scheduled == scheduled && entry.is_answer()
         };
         match self.table.find_entry(hash, is_victim) {

@@ -1,0 +1,166 @@
+//! Metrics and traces: every call ends in exactly one outcome, and no key or value is shown.
+#![allow(missing_docs)]
+
+use idempotent_runtime::observe::{Ending, names};
+use idempotent_runtime::store::StoreErrorKind;
+use idempotent_runtime::testing::{Fault, Verb};
+use idempotent_runtime::{Answers, Error, Fingerprint, Mode, OnStoreError};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use support::{Bench, OwnError, poll_at_most, remote, until};
+
+type Counts = BTreeMap<String, u64>;
+
+/// How often each outcome was counted since the last look.
+fn outcomes(snapshotter: &Snapshotter) -> Counts {
+    let mut counts = Counts::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        if key.key().name() != names::CALLS {
+            continue;
+        }
+        let DebugValue::Counter(count) = value else { panic!("not a counter") };
+        let outcome = key.key().labels().find(|label| label.key() == names::OUTCOME).unwrap();
+        *counts.entry(outcome.value().to_owned()).or_default() += count;
+    }
+    counts.retain(|_, count| *count > 0);
+    counts
+}
+
+async fn call(bench: &Bench, key: &'static str) -> Result<u8, Error> {
+    bench.idem.operation("o").key(key).run(async { Ok(1) }).await
+}
+
+#[test]
+fn every_call_ends_in_exactly_one_outcome() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let bench = remote();
+            let ends = |ending: Ending| {
+                let counts = outcomes(&snapshotter);
+                assert_eq!(counts, Counts::from([(ending.as_str().to_owned(), 1)]));
+            };
+            call(&bench, "k").await.unwrap();
+            ends(Ending::Executed);
+            call(&bench, "k").await.unwrap();
+            ends(Ending::Replayed);
+            let op = || bench.idem.operation("o");
+            let ok = || async { Ok::<u8, Error>(1) };
+            op().key("k").mode(Mode::Reject).run(ok()).await.unwrap_err();
+            ends(Ending::Rejected);
+            op().key("f").run(async { Err::<u8, _>(OwnError::new("no")) }).await.unwrap_err();
+            ends(Ending::Failed);
+            op().key("").run(ok()).await.unwrap_err();
+            ends(Ending::Invalid);
+            op().run(ok()).await.unwrap_err();
+            ends(Ending::Invalid);
+            let payload = |text: &str| op().key("p").fingerprint(Fingerprint::of(text));
+            payload("one").run(ok()).await.unwrap();
+            ends(Ending::Executed);
+            payload("two").run(ok()).await.unwrap_err();
+            ends(Ending::Mismatch);
+            op().key("k").run(async { Ok::<String, Error>(String::new()) }).await.unwrap_err();
+            ends(Ending::Unreadable);
+            let pending = op().key("c").run(std::future::pending::<Result<u8, Error>>());
+            assert!(poll_at_most(20, pending).await.is_none());
+            ends(Ending::Cancelled);
+
+            let held = op().key("h").begin().await.unwrap();
+            op().key("h").mode(Mode::Reject).run(ok()).await.unwrap_err();
+            ends(Ending::InProgress);
+            op().key("h").forget(true).await.unwrap();
+            let idempotent_runtime::Begin::Fresh(attempt) = held else { panic!() };
+            attempt.complete(&1).await.unwrap_err();
+            ends(Ending::Superseded);
+
+            bench.store.fault_always(Verb::Begin, Fault::Before(StoreErrorKind::Full));
+            op().key("s").run(ok()).await.unwrap_err();
+            ends(Ending::Refused);
+            op().key("s").on_store_error(OnStoreError::Run).run(ok()).await.unwrap();
+            ends(Ending::Unprotected);
+            bench.store.all_up();
+
+            let blocked = || op().key("b").abandon(idempotent_runtime::Abandon::Block);
+            let pending = blocked().run(std::future::pending::<Result<u8, Error>>());
+            assert!(poll_at_most(20, pending).await.is_none());
+            ends(Ending::Cancelled);
+            until(|| bench.idem.in_flight() == 0).await;
+            blocked().run(ok()).await.unwrap_err();
+            ends(Ending::Indeterminate);
+        });
+        let bench = remote();
+        let panicking = std::panic::AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                let body = async { panic!("boom") };
+                bench.idem.operation("o").key(1).run::<u8, Error, _>(body).await
+            })
+        });
+        assert!(std::panic::catch_unwind(panicking).is_err());
+        let panicked = (Ending::Panicked.as_str().to_owned(), 1);
+        assert_eq!(outcomes(&snapshotter), Counts::from([panicked]));
+    });
+}
+
+#[test]
+fn rare_events_and_times_are_measured() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let bench = remote();
+            bench.store.fault_at(Verb::Complete, 1, Fault::Before(StoreErrorKind::Unavailable));
+            call(&bench, "k").await.unwrap();
+            bench.idem.reconfigure(support::strong().with_max_value_bytes(1)).unwrap();
+            call(&bench, "large").await.unwrap();
+            let waiting = bench.idem.operation("o").key("w").begin().await.unwrap();
+            let answers = Answers::<u8, Error>::kept();
+            let waiter = bench.idem.operation("o").key("w").run_as(answers, async { Ok(1) });
+            assert!(poll_at_most(50, waiter).await.is_none());
+            drop(waiting);
+        });
+    });
+    let seen: Vec<String> = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .map(|(key, ..)| key.key().name().to_owned())
+        .collect();
+    for name in [
+        names::UNRECORDED,
+        names::NOT_KEPT,
+        names::STORE_SECONDS,
+        names::BODY_SECONDS,
+        names::WAIT_SECONDS,
+        names::IN_FLIGHT,
+    ] {
+        assert!(seen.iter().any(|seen| seen == name), "{name} is missing in {seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn errors_show_neither_key_nor_value_unless_told_to() {
+    let bench = remote();
+    call(&bench, "secret-key").await.unwrap();
+    let refused = bench.idem.operation("o").key("secret-key").mode(Mode::Reject);
+    let error = refused.clone().run(async { Ok::<u8, Error>(1) }).await.unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("secret-key"));
+    bench.idem.reconfigure(support::strong().with_log_keys(true)).unwrap();
+    let error = refused.run(async { Ok::<u8, Error>(1) }).await.unwrap_err();
+    assert!(error.to_string().contains("secret-key"));
+}
+
+#[test]
+fn the_documented_defaults_are_the_defaults() {
+    let config = idempotent_runtime::Config::new();
+    assert_eq!(config.expire, Duration::from_secs(300));
+    assert_eq!(config.wait, Duration::from_millis(300));
+    assert_eq!(config.lease, Duration::from_secs(30));
+    assert_eq!(config.max_run, Duration::from_secs(3_600));
+    assert_eq!(config.key_prefix, "idempotent:token:");
+    assert_eq!(config.block_retention, Duration::from_secs(7 * 24 * 3_600));
+    assert_eq!(config.mode, Mode::Reject);
+}
