@@ -4,7 +4,7 @@
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
-script=$(basename -- "$0")
+script=scripts/$(basename -- "$0")
 current_step=
 step_names=()
 step_times=()

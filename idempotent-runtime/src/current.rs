@@ -5,6 +5,7 @@ use crate::key::RecordKey;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use tokio::task::futures::TaskLocalFuture;
 
 tokio::task_local! {
     static CURRENT: Current;
@@ -73,7 +74,11 @@ impl Current {
 
     /// Runs `future` with this attempt in place, in another task of the same body.
     pub async fn enter<F: Future>(self, future: F) -> F::Output {
-        CURRENT.scope(self, future).await
+        self.scope(future).await
+    }
+
+    pub(crate) fn scope<F: Future>(self, future: F) -> TaskLocalFuture<Self, F> {
+        CURRENT.scope(self, future)
     }
 
     fn holds(&self, instance: usize, key: &RecordKey) -> bool {

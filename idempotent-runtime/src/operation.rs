@@ -160,7 +160,7 @@ impl<'a> Operation<'a> {
     {
         let body = pin!(body);
         match self.prepare() {
-            Ok(call) => run(call, answers, body).await,
+            Ok(call) => run(&call, &answers, body).await,
             Err(error) => Err(refuse(error, &answers)),
         }
     }
@@ -180,7 +180,7 @@ impl<'a> Operation<'a> {
         E: Send + 'static,
     {
         match self.prepare() {
-            Ok(call) => run_detached(call, answers, body).await,
+            Ok(call) => run_detached(&call, answers, body).await,
             Err(error) => Err(refuse(error, &answers)),
         }
     }

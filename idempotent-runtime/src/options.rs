@@ -41,6 +41,8 @@ pub(crate) struct Policy {
     pub(crate) mode: Mode,
     pub(crate) abandon: Abandon,
     pub(crate) on_store_error: OnStoreError,
+    pub(crate) max_value_bytes: usize,
+    pub(crate) max_concurrent: Option<usize>,
 }
 
 impl Policy {
@@ -68,6 +70,8 @@ impl Policy {
             mode: options.mode.unwrap_or(config.mode),
             abandon,
             on_store_error: options.on_store_error.unwrap_or(config.on_store_error),
+            max_value_bytes: config.max_value_bytes,
+            max_concurrent: config.max_concurrent,
         })
     }
 

@@ -156,7 +156,7 @@ impl<T, E> Witness for Answers<T, E> {
         let prepared = call.prepare();
         async move {
             match prepared {
-                Ok(call) => engine::run(call, self, body).await.map(|outcome| outcome.value),
+                Ok(ref call) => engine::run(call, &self, body).await.map(|outcome| outcome.value),
                 Err(error) => Err(engine::refuse(error, &self)),
             }
         }
@@ -206,7 +206,7 @@ where
     E: Send + 'static,
 {
     match call.prepare() {
-        Ok(call) => engine::run_detached(call, answers, body).await.map(|outcome| outcome.value),
+        Ok(call) => engine::run_detached(&call, answers, body).await.map(|outcome| outcome.value),
         Err(error) => Err(engine::refuse(error, &answers)),
     }
 }

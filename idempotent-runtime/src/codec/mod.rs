@@ -16,7 +16,7 @@ use std::fmt::Debug;
 
 #[cfg(feature = "msgpack")]
 pub use self::message_pack::MessagePack;
-pub(crate) use self::registry::Codecs;
+pub(crate) use self::registry::{Codecs, spare};
 #[cfg(feature = "encryption")]
 pub use self::seal::Encryption;
 pub use self::{

@@ -150,9 +150,32 @@ impl Known {
 
 /// A buffer that starts with the codec's id, large enough for most values.
 fn started(id: u8) -> Vec<u8> {
-    let mut out = Vec::with_capacity(128);
+    let mut out = spare::take();
     out.push(id);
     out
+}
+
+/// One buffer a thread, used again and again: a value is encoded for every call that runs.
+pub(crate) mod spare {
+    use std::cell::Cell;
+
+    thread_local! {
+        static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    }
+
+    pub(super) fn take() -> Vec<u8> {
+        let mut bytes = SPARE.take();
+        bytes.clear();
+        bytes.reserve(128);
+        bytes
+    }
+
+    /// Gives back a buffer that is no longer needed.
+    pub(crate) fn give_back(bytes: Vec<u8>) {
+        if bytes.capacity() <= 4096 {
+            SPARE.set(bytes);
+        }
+    }
 }
 
 const ENCODING: &str = "encoding the value";

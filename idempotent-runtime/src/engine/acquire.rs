@@ -144,7 +144,7 @@ fn acquired<'a>(
     if let Ok(Begun::Fresh(attempt)) = answer {
         let running = Running::new(call, attempt, sent_at, place);
         let core = call.core();
-        return match core.config.load().max_concurrent {
+        return match call.policy.max_concurrent {
             // Dropped before its body started, it is released.
             Some(limit) if core.keeper.leases().count() > limit => {
                 drop(running);

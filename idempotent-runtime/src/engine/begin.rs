@@ -79,7 +79,7 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
         let begin = sent.begin.get_or_insert_with(|| begin_future(call, sent.request));
         let timer = StoreTimer::start(&"begin");
         let answer = begin.await;
-        drop(timer);
+        timer.stop();
         sent.begin = None;
         sends += 1;
         match answer {

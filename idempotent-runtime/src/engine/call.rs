@@ -9,7 +9,7 @@ use crate::current;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::instance::Idempotency;
-use crate::key::{Encoded, InvalidKey, MAX_KEY_BYTES, Origin, RecordKey, Scope};
+use crate::key::{Encoded, InvalidKey, MAX_KEY_BYTES, Origin, RecordKey, Scope, spare};
 use crate::operation_name::OperationName;
 use crate::options::{Options, Policy};
 use crate::store::{BeginRequest, Claim, Token};
@@ -79,7 +79,8 @@ impl<'a> Prepared<'a> {
         let key = record_key(&call, &config)?;
         drop(config);
         let called_at = instance.core().clock.now();
-        let Call { operation, options, fingerprint, .. } = call;
+        let Call { operation, options, fingerprint, key: encoded, .. } = call;
+        spare::give_back(encoded.text);
         let prepared = Self { instance, operation, options, key, fingerprint, policy, called_at };
         prepared.admit()?;
         Ok(prepared)

@@ -21,22 +21,24 @@ use std::pin::Pin;
 use tracing::Instrument as _;
 
 /// Runs `body` once per key, or answers as the record says.
+///
+/// What is large is borrowed: an argument of an async function lies in its future twice.
 pub(crate) async fn run<T, E, F>(
-    call: Prepared<'_>,
-    answers: Answers<T, E>,
+    call: &Prepared<'_>,
+    answers: &Answers<T, E>,
     body: Pin<&mut F>,
 ) -> Result<Outcome<T>, E>
 where
     F: Future<Output = Result<T, E>>,
 {
     let mut end = CallEnd::new(call.operation.clone());
-    let acquired = match acquire_now(&call) {
+    let acquired = match acquire_now(call) {
         Some(acquired) => acquired,
         // Boxed: the rare path must not make the future of every call larger.
-        None => Box::pin(acquire(&call)).await,
+        None => Box::pin(acquire(call)).await,
     };
-    match decide(&call, &answers, acquired) {
-        Decision::Run(running) => execute(running, answers, body, end).await,
+    match decide(call, answers, acquired) {
+        Decision::Run(mut running) => execute(&mut running, answers, body, &mut end).await,
         Decision::RunUnprotected => {
             end.ends(Ending::Unprotected);
             unprotected(body.await)
@@ -57,7 +59,7 @@ pub(crate) fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
 
 /// As [`run`], with a body that finishes even if the caller goes away.
 pub(crate) async fn run_detached<T, E, F>(
-    call: Prepared<'_>,
+    call: &Prepared<'_>,
     answers: Answers<T, E>,
     body: F,
 ) -> Result<Outcome<T>, E>
@@ -72,19 +74,19 @@ where
         let text = "`detach` needs a tokio runtime around the call";
         return Err((answers.refuse)(call.error(ErrorKind::Misconfigured).with_message(text)));
     };
-    let acquired = match acquire_now(&call) {
+    let acquired = match acquire_now(call) {
         Some(acquired) => acquired,
-        None => Box::pin(acquire(&call)).await,
+        None => Box::pin(acquire(call)).await,
     };
     let mut body = Box::pin(body);
-    let task = match decide(&call, &answers, acquired) {
+    let task = match decide(call, &answers, acquired) {
         Decision::Answer(answer, ending) => {
             end.ends(ending);
             return answer;
         }
         Decision::Run(running) => {
-            let running = running.into_owned();
-            let job = async move { execute(running, answers, body.as_mut(), end).await };
+            let mut running = running.into_owned();
+            let job = async move { execute(&mut running, &answers, body.as_mut(), &mut end).await };
             runtime.spawn(carry(job))
         }
         Decision::RunUnprotected => {
@@ -225,21 +227,20 @@ fn unreadable(call: &Prepared<'_>, error: CodecError) -> Error {
 
 /// Runs the body of a granted attempt and records how it ended.
 async fn execute<T, E, F>(
-    mut running: Running<'_>,
-    answers: Answers<T, E>,
+    running: &mut Running<'_>,
+    answers: &Answers<T, E>,
     body: Pin<&mut F>,
-    mut end: CallEnd,
+    end: &mut CallEnd,
 ) -> Result<Outcome<T>, E>
 where
     F: Future<Output = Result<T, E>>,
 {
-    let span = span(&running);
+    let span = span(running);
     running.start();
     let timer = BodyTimer::start(&running.lease().operation);
-    let answer = running.current().enter(body).instrument(span).await;
-    drop(timer);
-    let verb = verb(&running, &answers, &answer);
-    let ended = running.end(verb).await;
+    let answer = running.current().scope(body).instrument(span).await;
+    timer.stop();
+    let ended = running.end(verb(running, answers, &answer)).await;
     let operation = &running.lease().operation;
     match (answer, ended) {
         (Ok(_), Ok(Ended::Superseded)) => {
@@ -292,7 +293,7 @@ fn verb<T, E>(running: &Running<'_>, answers: &Answers<T, E>, answer: &Result<T,
 /// The bytes to store; `None` if they cannot be stored, which is told.
 pub(crate) fn keep(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Option<Value> {
     let core = running.core();
-    let limit = core.config.load().max_value_bytes;
+    let limit = running.max_value_bytes();
     match core.values.keep(kind, &running.lease().key, encoded, limit) {
         Ok(value) => Some(value),
         Err(reason) => {

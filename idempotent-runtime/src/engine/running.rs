@@ -10,7 +10,7 @@ use crate::config::Mode;
 use crate::current::{Current, current};
 use crate::error::{Error, ErrorKind};
 use crate::observe;
-use crate::store::{AttemptId, Renewed, StoreError, StoreErrorKind};
+use crate::store::{Answer, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture};
 use std::sync::Arc;
 
 /// A granted attempt. Dropped before its body started, it is released; dropped after, abandoned.
@@ -20,6 +20,7 @@ pub(crate) struct Running<'a> {
     lease: Arc<Lease>,
     phase: Phase,
     mode: Mode,
+    max_value_bytes: usize,
     place: Option<Box<Place>>,
 }
 
@@ -53,7 +54,9 @@ impl<'a> Running<'a> {
             observe::in_flight(leases.count());
         }
         let instance = call.instance.by_ref();
-        Self { instance, lease, phase: Phase::Granted, mode, place: place.map(Box::new) }
+        let max_value_bytes = call.policy.max_value_bytes;
+        let place = place.map(Box::new);
+        Self { instance, lease, phase: Phase::Granted, mode, max_value_bytes, place }
     }
 
     /// Checks that the grant is still worth something: the answer may have taken long to come.
@@ -100,6 +103,11 @@ impl<'a> Running<'a> {
         self.instance.core()
     }
 
+    /// The largest answer that is kept.
+    pub(crate) fn max_value_bytes(&self) -> usize {
+        self.max_value_bytes
+    }
+
     /// Whether values are kept for later calls.
     pub(crate) fn keeps_values(&self) -> bool {
         self.mode == Mode::Strong
@@ -111,6 +119,7 @@ impl<'a> Running<'a> {
             lease: Arc::clone(&self.lease),
             phase: self.phase,
             mode: self.mode,
+            max_value_bytes: self.max_value_bytes,
             place: self.place.take(),
         };
         self.phase = Phase::Ended;
@@ -125,16 +134,17 @@ impl<'a> Running<'a> {
     /// Records how the body ended. An error means: not recorded yet; the keeper goes on trying.
     ///
     /// If this future is dropped, the keeper finishes it. To be called once.
-    pub(crate) async fn end(&mut self, verb: Verb) -> Result<Ended, StoreError> {
+    pub(crate) fn end(&mut self, verb: Verb) -> Answer<'static, Ended> {
         self.phase = Phase::Ended;
         if self.mode == Mode::Window {
-            return Ok(Ended::Recorded);
+            return StoreFuture::ready(Ok(Ended::Recorded));
         }
         let settlement = self.settlement(verb);
         if self.instance.core().local {
-            return settlement.record_now();
+            return StoreFuture::ready(settlement.record_now());
         }
-        Handoff::new(Arc::clone(self.instance.core()), settlement.record()).await
+        let core = Arc::clone(self.instance.core());
+        StoreFuture::new(Handoff::new(core, settlement.record()))
     }
 
     /// An error of this attempt.

@@ -88,7 +88,7 @@ impl Settlement {
     pub(crate) async fn record(self) -> Result<Ended, StoreError> {
         let timer = StoreTimer::start(&self.verb.name());
         let answer = self.send().await;
-        drop(timer);
+        timer.stop();
         self.finish(answer)
     }
 

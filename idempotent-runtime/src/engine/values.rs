@@ -1,6 +1,6 @@
 //! From answers to stored bytes and back: codec, size limit, encryption.
 
-use crate::codec::{CodecError, Codecs};
+use crate::codec::{CodecError, Codecs, spare};
 use crate::key::RecordKey;
 use crate::store::Value;
 use std::fmt;
@@ -57,7 +57,9 @@ impl Values {
             return Ok(sealed.into());
         }
         let _ = (kind, key);
-        Ok(bytes.into())
+        let value = Value::from(bytes.as_slice());
+        spare::give_back(bytes);
+        Ok(value)
     }
 
     /// Decrypts, if so configured, and hands the encoded bytes to `decode`.

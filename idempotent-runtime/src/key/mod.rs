@@ -13,6 +13,7 @@ pub(crate) use encoded::Origin;
 pub use encoded::{Encoded, Parts};
 pub use record_key::RecordKey;
 pub(crate) use record_key::{InvalidKey, MAX_KEY_BYTES, Scope, hex};
+pub(crate) use writer::spare;
 pub use writer::{Group, KeyWriter};
 
 /// A value that can be (part of) a key, a scope or a fingerprint.

@@ -16,7 +16,7 @@ pub struct KeyWriter {
 
 impl KeyWriter {
     pub(crate) fn new() -> Self {
-        Self { text: String::with_capacity(48), ended: false }
+        Self { text: spare::take(), ended: false }
     }
 
     pub(crate) fn into_text(self) -> String {
@@ -143,6 +143,29 @@ impl KeyWriter {
             self.text.push(';');
         }
         self.ended = true;
+    }
+}
+
+/// One buffer a thread, used again and again: a key is encoded for every call.
+pub(crate) mod spare {
+    use std::cell::Cell;
+
+    thread_local! {
+        static SPARE: Cell<String> = const { Cell::new(String::new()) };
+    }
+
+    pub(super) fn take() -> String {
+        let mut text = SPARE.take();
+        text.clear();
+        text.reserve(48);
+        text
+    }
+
+    /// Gives back a buffer that is no longer needed.
+    pub(crate) fn give_back(text: String) {
+        if text.capacity() <= 1024 {
+            SPARE.set(text);
+        }
     }
 }
 

@@ -98,6 +98,10 @@ macro_rules! timer {
                     started: std::time::Instant::now(),
                 }
             }
+
+            /// What is measured ends here.
+            #[allow(dead_code)]
+            pub(crate) fn stop(self) {}
         }
 
         #[cfg(feature = "metrics")]

@@ -5,7 +5,10 @@ use std::fmt;
 
 /// Why a store could not answer.
 #[derive(Debug)]
-pub struct StoreError {
+pub struct StoreError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     kind: StoreErrorKind,
     text: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
@@ -30,30 +33,30 @@ pub enum StoreErrorKind {
 impl StoreError {
     /// An error of `kind`, with what happened in a few words: lower case, no full stop.
     pub fn new(kind: StoreErrorKind, text: impl Into<String>) -> Self {
-        Self { kind, text: text.into(), source: None }
+        Self(Box::new(Inner { kind, text: text.into(), source: None }))
     }
 
     /// Adds what caused it.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.0.source = Some(source.into());
         self
     }
 
     /// What kind of trouble it is.
     pub fn kind(&self) -> StoreErrorKind {
-        self.kind
+        self.0.kind
     }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
+        formatter.write_str(&self.0.text)
     }
 }
 
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.0.source.as_deref().map(|source| source as _)
     }
 }

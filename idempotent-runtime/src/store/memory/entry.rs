@@ -1,8 +1,9 @@
-//! One record in memory, packed: a head of fixed size, and key and value in one allocation.
+//! One record in memory, packed. Key and value are shared with whoever brought them.
 
 use crate::clock::Moment;
 use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
+use crate::key::RecordKey;
 use crate::store::table::Living;
 use crate::store::{AttemptId, Head, State, Token, Value};
 use std::time::Duration;
@@ -14,25 +15,25 @@ pub(super) struct Entry {
     fence: u64,
     linger_ms: u64,
     token: Token,
-    fingerprint: Option<Fingerprint>,
-    state: State,
-    abandon: Abandon,
-    has_value: bool,
+    /// Boxed: most records have none.
+    fingerprint: Option<Box<Fingerprint>>,
+    key: RecordKey,
+    value: Option<Value>,
     number: u32,
     lease_ms: u32,
     /// The expiry bucket that holds this entry. See [`super::expiry`].
     pub(super) scheduled: u32,
-    key_len: u32,
-    key_and_value: Box<[u8]>,
+    state: State,
+    abandon: Abandon,
 }
 
 impl Entry {
     pub(super) fn new(
         hash: u64,
-        key: &str,
+        key: RecordKey,
         head: &Head,
         expires: Moment,
-        value: Option<&[u8]>,
+        value: Option<Value>,
     ) -> Self {
         Self {
             hash,
@@ -40,43 +41,31 @@ impl Entry {
             fence: head.attempt.fence,
             linger_ms: millis(head.linger),
             token: head.attempt.token,
-            fingerprint: head.attempt.fingerprint,
-            state: head.state,
-            abandon: head.abandon,
-            has_value: value.is_some(),
+            fingerprint: head.attempt.fingerprint.map(Box::new),
+            key,
+            value,
             number: head.attempt.number,
             lease_ms: u32::try_from(millis(head.lease)).unwrap_or(u32::MAX),
             scheduled: u32::MAX,
-            // Keys are bounded far below this.
-            key_len: u32::try_from(key.len()).unwrap_or(u32::MAX),
-            key_and_value: match value {
-                None => key.as_bytes().into(),
-                Some(value) => [key.as_bytes(), value].concat().into(),
-            },
+            state: head.state,
+            abandon: head.abandon,
         }
     }
 
     /// Becomes `head` with `value`.
-    pub(super) fn update(&mut self, head: &Head, expires: Moment, value: Option<&[u8]>) {
+    pub(super) fn update(&mut self, head: &Head, expires: Moment, value: Option<Value>) {
         self.expires = expires;
         self.fence = head.attempt.fence;
         self.linger_ms = millis(head.linger);
         self.token = head.attempt.token;
-        self.fingerprint = head.attempt.fingerprint;
-        self.state = head.state;
-        self.abandon = head.abandon;
+        if self.fingerprint.as_deref() != head.attempt.fingerprint.as_ref() {
+            self.fingerprint = head.attempt.fingerprint.map(Box::new);
+        }
+        self.value = value;
         self.number = head.attempt.number;
         self.lease_ms = u32::try_from(millis(head.lease)).unwrap_or(u32::MAX);
-        let has_value = value.is_some();
-        if self.has_value || has_value {
-            let value = value.unwrap_or_default();
-            let mut bytes = std::mem::take(&mut self.key_and_value).into_vec();
-            bytes.truncate(self.key_len as usize);
-            bytes.reserve_exact(value.len());
-            bytes.extend_from_slice(value);
-            self.key_and_value = bytes.into_boxed_slice();
-        }
-        self.has_value = has_value;
+        self.state = head.state;
+        self.abandon = head.abandon;
     }
 
     pub(super) fn hash(&self) -> u64 {
@@ -87,8 +76,8 @@ impl Entry {
         self.expires
     }
 
-    pub(super) fn is_key(&self, hash: u64, key: &str) -> bool {
-        self.hash == hash && &self.key_and_value[..self.key_len as usize] == key.as_bytes()
+    pub(super) fn is_key(&self, hash: u64, key: &RecordKey) -> bool {
+        self.hash == hash && self.key == *key
     }
 
     /// Whether an answer, rather than somebody's right to run, would be lost with this entry.
@@ -102,12 +91,14 @@ impl Entry {
     }
 
     pub(super) fn value(&self) -> Option<Value> {
-        self.has_value.then(|| Value::from(&self.key_and_value[self.key_len as usize..]))
+        self.value.clone()
     }
 
     /// What this entry costs: itself, its bytes, and its share of table and expiry index.
     pub(super) fn cost(&self) -> u64 {
-        base_cost() + self.key_and_value.len() as u64
+        let value = self.value.as_ref().map_or(0, value_cost);
+        let fingerprint = self.fingerprint.as_ref().map_or(0, |_| ALLOCATION);
+        key_cost(&self.key) + value + fingerprint
     }
 
     fn head(&self) -> Head {
@@ -116,7 +107,7 @@ impl Entry {
                 token: self.token,
                 number: self.number,
                 fence: self.fence,
-                fingerprint: self.fingerprint,
+                fingerprint: self.fingerprint.as_deref().copied(),
             },
             state: self.state,
             abandon: self.abandon,
@@ -126,10 +117,18 @@ impl Entry {
     }
 }
 
-/// The cost of an entry without its key and value.
-pub(super) fn base_cost() -> u64 {
-    const TABLE_AND_EXPIRY: usize = 48;
-    (size_of::<Entry>() + TABLE_AND_EXPIRY) as u64
+/// What an allocation costs beside its bytes: two counters, the allocator's own word, rounding.
+const ALLOCATION: u64 = 32;
+
+/// The cost of an entry without a value.
+pub(super) fn key_cost(key: &RecordKey) -> u64 {
+    const TABLE_AND_EXPIRY: u64 = 40;
+    size_of::<Entry>() as u64 + TABLE_AND_EXPIRY + ALLOCATION + key.as_str().len() as u64
+}
+
+/// What a value adds to the cost of an entry.
+pub(super) fn value_cost(value: &Value) -> u64 {
+    ALLOCATION + value.as_bytes().len() as u64
 }
 
 fn millis(duration: Duration) -> u64 {

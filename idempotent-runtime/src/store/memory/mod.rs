@@ -189,7 +189,6 @@ impl Opened<'_> {
                 Put::Done
             }
             Write::Put { head, ttl } => {
-                let value = value.map(Value::as_bytes);
                 let life = (self.now, ttl);
                 self.shard.put(self.hash, key, &head, life, value, &self.store.budget)
             }

@@ -1,10 +1,10 @@
 //! One shard: a table of entries, their expiry, and who waits for them.
 
-use super::entry::{Entry, base_cost};
+use super::entry::{Entry, key_cost, value_cost};
 use super::expiry::Expiry;
 use crate::clock::Moment;
 use crate::key::RecordKey;
-use crate::store::{Head, Usage, Watch};
+use crate::store::{Head, Usage, Value, Watch};
 use crate::sync::Notify;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hashbrown::HashTable;
@@ -50,12 +50,13 @@ impl Shard {
         key: &RecordKey,
         head: &Head,
         (now, ttl): (Moment, Duration),
-        value: Option<&[u8]>,
+        value: Option<&Value>,
         budget: &Budget,
     ) -> Put {
         let expires = now.after(ttl);
-        let kept = value.filter(|value| budget.has_bytes(value.len()));
-        let is_key = |entry: &Boxed| entry.is_key(hash, key.as_str());
+        let kept = value.filter(|value| budget.has_bytes(value_cost(value))).cloned();
+        let put = if kept.is_some() == value.is_some() { Put::Done } else { Put::WithoutValue };
+        let is_key = |entry: &Boxed| entry.is_key(hash, key);
         let entry = match self.table.entry(hash, is_key, |entry| entry.hash()) {
             Slot::Occupied(slot) => {
                 let entry = slot.into_mut();
@@ -65,7 +66,7 @@ impl Shard {
                 entry
             }
             Slot::Vacant(slot) => {
-                let entry = Box::new(Entry::new(hash, key.as_str(), head, expires, kept));
+                let entry = Box::new(Entry::new(hash, key.clone(), head, expires, kept));
                 budget.add(entry.cost());
                 slot.insert(entry).into_mut()
             }
@@ -75,11 +76,11 @@ impl Shard {
             entry.scheduled = bucket;
             self.expiry.schedule(bucket, hash);
         }
-        if kept.is_some() == value.is_some() { Put::Done } else { Put::WithoutValue }
+        put
     }
 
     pub(super) fn remove(&mut self, hash: u64, key: &RecordKey, budget: &Budget) {
-        let is_key = |entry: &Boxed| entry.is_key(hash, key.as_str());
+        let is_key = |entry: &Boxed| entry.is_key(hash, key);
         if let Ok(found) = self.table.find_entry(hash, is_key) {
             budget.remove(found.remove().0.cost());
         }
@@ -159,7 +160,7 @@ impl Shard {
     }
 
     pub(super) fn find(&self, hash: u64, key: &RecordKey) -> Option<&Entry> {
-        self.table.find(hash, |entry| entry.is_key(hash, key.as_str())).map(|entry| &**entry)
+        self.table.find(hash, |entry| entry.is_key(hash, key)).map(|entry| &**entry)
     }
 }
 
@@ -179,13 +180,11 @@ impl Budget {
 
     /// Whether another record with this key fits. Racing callers may overshoot by one each.
     pub(super) fn admits(&self, key: &RecordKey) -> bool {
-        let cost = base_cost() + key.as_str().len() as u64;
-        self.entries.load(Relaxed) < self.max_entries
-            && self.bytes.load(Relaxed).saturating_add(cost) <= self.max_bytes
+        self.entries.load(Relaxed) < self.max_entries && self.has_bytes(key_cost(key))
     }
 
-    fn has_bytes(&self, more: usize) -> bool {
-        self.bytes.load(Relaxed).saturating_add(more as u64) <= self.max_bytes
+    fn has_bytes(&self, more: u64) -> bool {
+        self.bytes.load(Relaxed).saturating_add(more) <= self.max_bytes
     }
 
     fn add(&self, cost: u64) {
