@@ -2,7 +2,7 @@
 
 use crate::codec::Codecs;
 use crate::current::Current;
-use crate::engine::{Acquired, Ended, Kind, Prepared, Running, Verb, keep};
+use crate::engine::{Acquired, Ended, Kind, Prepared, Running, Verb, keep, over_limit};
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::RecordKey;
@@ -75,6 +75,10 @@ impl Begin {
             Acquired::Mismatch => (Self::Mismatch, Ending::Mismatch),
             Acquired::Indeterminate { number } => {
                 (Self::Indeterminate { attempt: number }, Ending::Indeterminate)
+            }
+            Acquired::OverLimit { limit } => {
+                end.ends(Ending::Refused);
+                return Err(over_limit(call, limit));
             }
             Acquired::Refused(error) => {
                 end.ends(Ending::Refused);

@@ -15,4 +15,5 @@ mod nesting;
 mod panics;
 mod sharing;
 mod shutdown;
+mod size;
 mod values;

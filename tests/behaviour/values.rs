@@ -2,7 +2,7 @@
 
 use idempotent_runtime::codec::{Encryption, MessagePack};
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
-use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode};
+use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode, OnStoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -151,6 +151,9 @@ async fn at_most_so_many_attempts_run_at_once() {
     assert_eq!(answered().await.unwrap(), 1, "a replay is not an attempt");
     let other = bench.idem.operation("o").key(2).run(async { Ok::<u8, Error>(2) }).await;
     assert_eq!(other.unwrap_err().kind(), ErrorKind::StoreFull);
+    let eager = bench.idem.operation("o").key(3).on_store_error(OnStoreError::Run);
+    let error = eager.run(async { Ok::<u8, Error>(3) }).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StoreFull, "the limit is not the store's trouble");
     hung.abort();
     bench.at_rest().await;
     bench.idem.operation("o").key(2).run(async { Ok::<u8, Error>(2) }).await.unwrap();

@@ -21,12 +21,28 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) enum Acquired<'a> {
     Granted(Running<'a>),
-    Succeeded { number: u32, value: Option<Value> },
-    FailedFinal { number: u32, value: Option<Value> },
-    InFlight { retry_after: Duration },
-    Taken { retry_after: Duration },
+    Succeeded {
+        number: u32,
+        value: Option<Value>,
+    },
+    FailedFinal {
+        number: u32,
+        value: Option<Value>,
+    },
+    InFlight {
+        retry_after: Duration,
+    },
+    Taken {
+        retry_after: Duration,
+    },
     Mismatch,
-    Indeterminate { number: u32 },
+    Indeterminate {
+        number: u32,
+    },
+    /// As many attempts run in this process as may.
+    OverLimit {
+        limit: usize,
+    },
     Refused(StoreError),
 }
 
@@ -148,8 +164,7 @@ fn acquired<'a>(
             // Dropped before its body started, it is released.
             Some(limit) if core.keeper.leases().count() > limit => {
                 drop(running);
-                let text = format!("{limit} attempts are in flight in this process, the limit");
-                Acquired::Refused(StoreError::new(StoreErrorKind::Full, text))
+                Acquired::OverLimit { limit }
             }
             _ => Acquired::Granted(running),
         };

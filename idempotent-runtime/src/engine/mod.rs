@@ -22,7 +22,7 @@ pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
 pub(crate) use self::call::{Call, InstanceRef, Prepared, record_key};
 pub(crate) use self::core::Core;
 pub(crate) use self::lease::Lease;
-pub(crate) use self::run::{keep, refuse, run, run_detached};
+pub(crate) use self::run::{keep, over_limit, refuse, run, run_detached};
 pub(crate) use self::running::Running;
 pub(crate) use self::settle::{Ended, Verb};
 pub(crate) use self::values::{Kind, Values};

@@ -166,6 +166,7 @@ fn decide<'a, T, E>(
             Ok(error) => return Decision::Answer(Err(error), Ending::Replayed),
             Err(error) => error,
         },
+        Acquired::OverLimit { limit } => over_limit(call, limit),
         Acquired::InFlight { retry_after } => {
             call.error(ErrorKind::InProgress).with_retry_after(retry_after)
         }
@@ -180,6 +181,12 @@ fn decide<'a, T, E>(
     };
     let ending = Ending::from(error.kind());
     Decision::Answer(Err((answers.refuse)(error)), ending)
+}
+
+/// The error of a call that would be one attempt too many in this process.
+pub(crate) fn over_limit(call: &Prepared<'_>, limit: usize) -> Error {
+    let text = format!("{limit} attempts are in flight in this process, the most allowed");
+    call.error(ErrorKind::StoreFull).with_message(text)
 }
 
 /// The error of a call that got no answer from the store, unless it is to run all the same.

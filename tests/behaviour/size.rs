@@ -1,0 +1,34 @@
+//! What the attribute does to a future: little to its size, nothing to its `Send`.
+
+use idempotent_runtime::{Error, idempotent};
+
+async fn bare(text: &str) -> Result<u64, Error> {
+    tokio::task::yield_now().await;
+    Ok(text.len() as u64)
+}
+
+#[idempotent(key = "text", mode = "strong", name = "size")]
+async fn wrapped(text: &str) -> Result<u64, Error> {
+    tokio::task::yield_now().await;
+    Ok(text.len() as u64)
+}
+
+#[idempotent(key = "text", mode = "strong", name = "size of a large body")]
+async fn wrapped_large(text: &str) -> Result<u64, Error> {
+    let large = [1_u8; 10_000];
+    tokio::task::yield_now().await;
+    Ok(text.len() as u64 + u64::from(large[text.len()]))
+}
+
+#[test]
+fn the_future_grows_by_less_than_a_kilobyte_and_does_not_hold_the_body_twice() {
+    let overhead = size_of_val(&wrapped("k")) - size_of_val(&bare("k"));
+    assert!(overhead <= 704, "{overhead} bytes");
+    assert!(size_of_val(&wrapped_large("k")) < 12_000);
+}
+
+#[test]
+fn the_future_is_send_when_the_body_is() {
+    fn is_send<T: Send>(_: &T) {}
+    is_send(&wrapped("k"));
+}
