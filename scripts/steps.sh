@@ -44,7 +44,7 @@ summary() {
     for index in "${!step_names[@]}"; do
         printf '%-34s %7s\n' "${step_names[index]}" "$(clock "${step_times[index]}")"
     done
-    printf '%s: all %d steps passed in %s\n' "$script" "${#step_names[@]}" "$(clock "$SECONDS")"
+    printf '%s: PASSED (steps: %d, time: %s)\n' "$script" "${#step_names[@]}" "$(clock "$SECONDS")"
 }
 
 # clock SECONDS: as minutes and seconds.

@@ -49,7 +49,7 @@ pub enum ErrorKind {
     NotReplicated,
     /// The instance is shutting down.
     ShuttingDown,
-    /// This attempt lost its lease and another took over. Its value was dropped.
+    /// Another attempt took over, or an operator freed the key. The value was dropped.
     Superseded,
     /// It succeeded, but its value was not kept.
     ResultUnavailable,
@@ -74,7 +74,7 @@ impl ErrorKind {
             Self::StoreFull => "the store is full",
             Self::NotReplicated => "too few replicas",
             Self::ShuttingDown => "shutting down",
-            Self::Superseded => "another attempt took over",
+            Self::Superseded => "superseded by another attempt or by an operator",
             Self::ResultUnavailable => "done before, but the result was not kept",
             Self::Undecodable => "the stored result cannot be read",
             Self::Misconfigured => "set up wrongly",

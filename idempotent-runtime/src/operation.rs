@@ -185,7 +185,8 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// Asks for the right to run, without running anything.
+    /// Asks for the right to run, without running anything. In strong mode it waits up to `wait` for
+    /// a body that runs.
     ///
     /// # Errors
     /// Why the call was refused before an answer.

@@ -216,6 +216,13 @@ pub struct Maintenance {
     pub expired: u64,
 }
 
+impl Maintenance {
+    /// So many expired records were removed.
+    pub fn expired(expired: u64) -> Self {
+        Self { expired }
+    }
+}
+
 /// What a store holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -224,4 +231,11 @@ pub struct Usage {
     pub entries: u64,
     /// Bytes of keys and values, with the store's own cost per record.
     pub bytes: u64,
+}
+
+impl Usage {
+    /// So many records, of so many bytes.
+    pub fn new(entries: u64, bytes: u64) -> Self {
+        Self { entries, bytes }
+    }
 }

@@ -17,6 +17,9 @@ impl Watch {
     }
 
     /// A watch that wakes when `signal` resolves.
+    ///
+    /// The signal MUST count from this call on, not from its first poll: a change in between would be
+    /// missed otherwise.
     pub fn new(signal: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(Some(Box::pin(signal)))
     }

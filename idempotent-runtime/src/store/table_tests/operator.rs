@@ -49,9 +49,14 @@ fn resolve_ends_only_an_attempt_whose_outcome_is_unknown() {
         for situation in SITUATIONS {
             let record = situation.record().block().bound_to("payload");
             let step = resolve(Some(record), &resolution, RETENTION);
+            let mut resolved = record;
+            if state == State::Succeeded {
+                // The answer is the operator's: the lost attempt has no part in it.
+                resolved.head.attempt.token = Token::NOBODY;
+            }
             let expected = match situation {
                 Situation::Overdue | Situation::Abandoned => {
-                    (Resolved::Done, Then::Becomes(state, RETENTION).write(&record))
+                    (Resolved::Done, Then::Becomes(state, RETENTION).write(&resolved))
                 }
                 _ => (Resolved::NotIndeterminate(situation.state()), Write::Keep),
             };
