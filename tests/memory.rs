@@ -12,11 +12,11 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-const RECORDS: u64 = 1_000_000;
 const EXPIRE: Duration = Duration::from_secs(300);
 
 #[tokio::test]
 async fn a_million_records_are_held_and_their_memory_comes_back() {
+    let records = support::size(1_000_000, 3_000_000) as u64;
     let clock = ManualClock::new();
     let store = Arc::new(MemoryStore::with(MemoryOptions::new().clock(clock.clock())));
     let builder = Idempotency::builder().shared_store(Arc::clone(&store) as Arc<dyn Store>);
@@ -28,13 +28,13 @@ async fn a_million_records_are_held_and_their_memory_comes_back() {
     };
     run(0).await.unwrap();
     let before = ALLOCATOR.allocated();
-    for key in 1..=RECORDS {
+    for key in 1..=records {
         run(key).await.unwrap();
     }
     let held = ALLOCATOR.allocated() - before;
-    assert_eq!(store.usage().unwrap().entries, RECORDS + 1);
-    assert!(held / RECORDS as usize <= 320, "{} bytes a record", held / RECORDS as usize);
-    for key in [1, 1_000, RECORDS] {
+    assert_eq!(store.usage().unwrap().entries, records + 1);
+    assert!(held / records as usize <= 320, "{} bytes a record", held / records as usize);
+    for key in [1, 1_000, records] {
         assert!(run(key).await.unwrap().replayed);
     }
     clock.advance(EXPIRE + Duration::from_secs(60));

@@ -4,6 +4,7 @@ use idempotent_runtime::store::State;
 use idempotent_runtime::testing::Verb;
 use idempotent_runtime::{Abandon, Error, ErrorKind, Mode};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use support::{Bench, both, poll_at_most, remote, until, until_async};
 
 /// A body with a few awaits of its own.
@@ -107,15 +108,9 @@ async fn a_window_dropped_before_its_body_started_leaves_no_record() {
 async fn a_follower_carries_on_with_the_begin_of_a_leader_that_goes() {
     let bench = remote();
     let gate = bench.store.hold_after(Verb::Begin);
-    let leader = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.run().await }
-    });
+    let leader = bench.spawn();
     gate.arrived(1).await;
-    let follower = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.run().await }
-    });
+    let follower = bench.spawn();
     leader.abort();
     assert!(leader.await.unwrap_err().is_cancelled());
     gate.open();
@@ -149,14 +144,34 @@ async fn a_follower_with_another_payload_has_the_leaders_begin_released_first() 
 }
 
 #[tokio::test]
+async fn a_follower_with_a_longer_lease_does_not_carry_on_with_a_shorter_one() {
+    let bench = remote();
+    let gate = bench.store.hold_after(Verb::Begin);
+    let call = |lease: Duration| {
+        let bench = bench.clone();
+        tokio::spawn(async move {
+            let body =
+                async { Ok::<_, Error>(bench.op().get().await?.unwrap().head.lease.as_secs()) };
+            bench.op().lease(lease).run(body).await
+        })
+    };
+    let leader = call(Duration::from_secs(5));
+    gate.arrived(1).await;
+    let follower = call(Duration::from_secs(60));
+    tokio::task::yield_now().await;
+    leader.abort();
+    let _ = leader.await;
+    gate.open();
+    assert_eq!(follower.await.unwrap().unwrap(), 60);
+    bench.at_rest().await;
+}
+
+#[tokio::test]
 async fn a_body_that_is_dropped_frees_the_key_for_whoever_waits() {
     for bench in both() {
         let first = bench.hang();
         until(|| bench.runs() == 1).await;
-        let waiter = tokio::spawn({
-            let bench = bench.clone();
-            async move { bench.run().await }
-        });
+        let waiter = bench.spawn();
         tokio::task::yield_now().await;
         first.abort();
         assert_eq!(waiter.await.unwrap().unwrap(), 2);
@@ -167,10 +182,7 @@ async fn a_body_that_is_dropped_frees_the_key_for_whoever_waits() {
 async fn an_answer_whose_caller_goes_while_it_is_recorded_is_recorded() {
     let bench = remote();
     let gate = bench.store.hold(Verb::Complete);
-    let call = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.run().await }
-    });
+    let call = bench.spawn();
     gate.arrived(1).await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
@@ -212,10 +224,7 @@ async fn a_begin_that_arrives_after_its_caller_was_refused_is_released() {
     use idempotent_runtime::testing::Fault;
     let bench = remote();
     bench.store.fault_always(Verb::Begin, Fault::Late(StoreErrorKind::Unavailable));
-    let call = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.run().await }
-    });
+    let call = bench.spawn();
     // The pauses between the sends are on the clock.
     until(|| {
         bench.clock.advance(std::time::Duration::from_millis(50));

@@ -75,10 +75,11 @@ async fn five_groups_of_twenty_and_thirty_alone_keep_apart() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_ten_thousand_callers_one_runs_and_the_others_get_its_answer() {
+    let many = support::size(10_000, 100_000);
     for bench in both() {
         let mut set = JoinSet::new();
-        callers(&bench, &mut set, "k", 10_000);
-        assert_eq!(answers(set).await, vec![1; 10_000]);
+        callers(&bench, &mut set, "k", many);
+        assert_eq!(answers(set).await, vec![1; many]);
         assert_eq!(bench.runs(), 1);
         bench.at_rest().await;
     }

@@ -8,10 +8,7 @@ use support::{Bench, EXPIRE, LEASE, remote, until, until_async};
 
 /// Calls, and moves the clock whenever the call pauses.
 async fn run_to_end(bench: &Bench) -> Result<usize, Error> {
-    let call = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.run().await }
-    });
+    let call = bench.spawn();
     until(|| {
         bench.clock.advance(Duration::from_millis(10));
         call.is_finished()
@@ -151,10 +148,7 @@ async fn a_failure_that_cannot_be_recorded_reaches_its_caller() {
 async fn a_record_that_vanished_is_written_again() {
     let bench = remote();
     let gate = bench.store.hold(Verb::Complete);
-    let call = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.run().await }
-    });
+    let call = bench.spawn();
     gate.arrived(1).await;
     // As after a flush: the record is gone although its attempt runs.
     bench.clock.advance(LEASE + EXPIRE);

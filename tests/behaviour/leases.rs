@@ -187,10 +187,7 @@ async fn a_paused_process_may_still_complete_a_blocked_key() {
 async fn a_grant_that_took_longer_than_the_lease_is_not_used() {
     let bench = remote();
     let gate = bench.store.hold_after(Verb::Begin);
-    let call = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.run().await }
-    });
+    let call = bench.spawn();
     gate.arrived(1).await;
     bench.clock.advance(LEASE);
     gate.open();
@@ -224,10 +221,7 @@ async fn a_grant_whose_renewal_took_longer_than_the_lease_is_not_used() {
     let bench = remote();
     let begin = bench.store.hold_after(Verb::Begin);
     let renew = bench.store.hold_after(Verb::Renew);
-    let call = tokio::spawn({
-        let bench = bench.clone();
-        async move { bench.run().await }
-    });
+    let call = bench.spawn();
     begin.arrived(1).await;
     bench.clock.advance(LEASE * 2 / 3);
     begin.open();

@@ -42,12 +42,7 @@ async fn after_a_panic_one_waiter_runs_and_none_hangs() {
             }
         });
         until(|| bench.runs() == 1).await;
-        let waiters: Vec<_> = (0..10)
-            .map(|_| {
-                let bench = bench.clone();
-                tokio::spawn(async move { bench.run().await })
-            })
-            .collect();
+        let waiters: Vec<_> = (0..10).map(|_| bench.spawn()).collect();
         tokio::task::yield_now().await;
         go.send(()).unwrap();
         assert!(first.await.unwrap_err().is_panic());

@@ -4,18 +4,13 @@ use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Error, ErrorKind, Mode};
 use std::time::Duration;
-use support::{Bench, neighbour, remote, until};
-
-fn spawn(bench: &Bench) -> tokio::task::JoinHandle<Result<usize, Error>> {
-    let bench = bench.clone();
-    tokio::spawn(async move { bench.run().await })
-}
+use support::{neighbour, remote, until};
 
 #[tokio::test]
 async fn callers_at_once_send_one_begin_and_share_its_answer() {
     let bench = remote();
     let gate = bench.store.hold(Verb::Complete);
-    let calls: Vec<_> = (0..50).map(|_| spawn(&bench)).collect();
+    let calls: Vec<_> = (0..50).map(|_| bench.spawn()).collect();
     gate.arrived(1).await;
     gate.open();
     for call in calls {
@@ -49,7 +44,7 @@ async fn a_refusal_is_shared_and_the_store_is_not_stormed() {
     let bench = remote();
     let gate = bench.store.hold(Verb::Begin);
     bench.store.down(Verb::Begin);
-    let calls: Vec<_> = (0..50).map(|_| spawn(&bench)).collect();
+    let calls: Vec<_> = (0..50).map(|_| bench.spawn()).collect();
     gate.arrived(1).await;
     gate.open();
     until(|| {
@@ -69,9 +64,9 @@ async fn a_waiter_in_another_process_gets_the_answer() {
     let bench = remote();
     let other = neighbour(&bench);
     let gate = bench.store.hold(Verb::Complete);
-    let owner = spawn(&bench);
+    let owner = bench.spawn();
     gate.arrived(1).await;
-    let waiters: Vec<_> = (0..20).map(|_| spawn(&other)).collect();
+    let waiters: Vec<_> = (0..20).map(|_| other.spawn()).collect();
     other.store.called(Verb::Watch, 0).await;
     tokio::task::yield_now().await;
     gate.open();
@@ -122,7 +117,7 @@ async fn waiting_ends_when_the_wait_is_over_counted_from_the_call() {
     for bench in support::both() {
         let owner = bench.hang();
         until(|| bench.runs() == 1).await;
-        let waiter = spawn(&bench);
+        let waiter = bench.spawn();
         tokio::task::yield_now().await;
         bench.clock.advance(Duration::from_millis(4_900));
         for _ in 0..20 {
@@ -144,9 +139,9 @@ async fn an_answer_that_was_not_recorded_is_not_shared() {
     let bench = remote();
     let gate = bench.store.hold(Verb::Complete);
     bench.store.fault_always(Verb::Complete, Fault::Before(StoreErrorKind::Unavailable));
-    let leader = spawn(&bench);
+    let leader = bench.spawn();
     gate.arrived(1).await;
-    let follower = spawn(&bench);
+    let follower = bench.spawn();
     tokio::task::yield_now().await;
     gate.open();
     assert_eq!(leader.await.unwrap().unwrap(), 1);

@@ -78,10 +78,7 @@ async fn a_waiter_outlives_a_shutdown_that_did_not_wait_for_it() {
     for bench in both() {
         let hung = bench.hang();
         until(|| bench.runs() == 1).await;
-        let waiter = tokio::spawn({
-            let bench = bench.clone();
-            async move { bench.run().await }
-        });
+        let waiter = bench.spawn();
         tokio::task::yield_now().await;
         bench.idem.shutdown(Duration::ZERO).await;
         until(|| {

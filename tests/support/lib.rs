@@ -78,6 +78,12 @@ impl Bench {
         self.op().run(async { Ok(self.ledger.record("k")) }).await
     }
 
+    /// As [`run`](Self::run), in a task of its own.
+    pub fn spawn(&self) -> tokio::task::JoinHandle<Result<usize, Error>> {
+        let bench = self.clone();
+        tokio::spawn(async move { bench.run().await })
+    }
+
     pub fn runs(&self) -> usize {
         self.ledger.ran("k")
     }
@@ -100,6 +106,11 @@ impl Bench {
     pub async fn at_rest(&self) {
         until(|| self.idem.in_flight() == 0).await;
     }
+}
+
+/// How large a test is to be: `LONG_TESTS` makes it `long`.
+pub fn size(usual: usize, long: usize) -> usize {
+    if std::env::var_os("LONG_TESTS").is_some() { long } else { usual }
 }
 
 /// Waits for a condition. A minute is far beyond what any of them needs.

@@ -7,7 +7,7 @@ use super::settle;
 use super::slots::{BeginFuture, Sent};
 use crate::clock::Moment;
 use crate::observe::StoreTimer;
-use crate::store::{Begun, StoreError, StoreErrorKind, Token};
+use crate::store::{BeginRequest, Begun, StoreError, StoreErrorKind, Token};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub(crate) async fn begin(call: &Prepared<'_>, place: &mut Option<Place>) -> Beg
     }
     match place {
         Some(place) => {
-            finish_other_payload(call, place).await;
+            finish_other_begin(call, place).await;
             send(call, &mut place.sent).await
         }
         // A window has no followers, but what it sent must be released all the same.
@@ -112,17 +112,21 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
     }
 }
 
-/// The one who sat before may have sent a `begin` with another payload. Its body never starts, so
-/// it is released before this caller asks for itself.
-async fn finish_other_payload(call: &Prepared<'_>, place: &mut Place) {
-    let other = place.sent.take_if(|sent| sent.request.fingerprint != call.fingerprint);
+/// The one who sat before may have sent a `begin` with another payload, or for a shorter lease than
+/// this caller would count on. Its body never starts, so it is released before this caller asks for
+/// itself.
+async fn finish_other_begin(call: &Prepared<'_>, place: &mut Place) {
+    let other = place.sent.take_if(|sent| {
+        let BeginRequest { fingerprint, claim, .. } = sent.request;
+        fingerprint != call.fingerprint || claim != call.claim()
+    });
     if let Some(sent) = other {
         settle::release_first(call.core(), &call.key, *sent).await;
     }
 }
 
 /// A `begin` that owns what it needs, so that it can outlive the caller that sent it.
-fn begin_future(call: &Prepared<'_>, request: crate::store::BeginRequest) -> BeginFuture {
+fn begin_future(call: &Prepared<'_>, request: BeginRequest) -> BeginFuture {
     let store = Arc::clone(&call.core().store);
     let key = call.key.clone();
     Box::pin(async move { store.begin(&key, &request).await })

@@ -104,15 +104,20 @@ impl<'a> Prepared<'a> {
 
     /// A request to begin, to be sent at `now`.
     pub(crate) fn request(&self, token: Token, now: Moment) -> BeginRequest {
-        let Policy { lease, linger, abandon, retention, mode, .. } = self.policy;
         BeginRequest {
             token,
             fingerprint: self.fingerprint,
             fence_seed: self.core().clock.unix_micros(now),
-            claim: match mode {
-                Mode::Window => Claim::Window { window: retention },
-                Mode::Reject | Mode::Strong => Claim::Lease { lease, linger, abandon },
-            },
+            claim: self.claim(),
+        }
+    }
+
+    /// How the key is to be held.
+    pub(crate) fn claim(&self) -> Claim {
+        let Policy { lease, linger, abandon, retention, mode, .. } = self.policy;
+        match mode {
+            Mode::Window => Claim::Window { window: retention },
+            Mode::Reject | Mode::Strong => Claim::Lease { lease, linger, abandon },
         }
     }
 

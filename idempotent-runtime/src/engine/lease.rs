@@ -8,7 +8,8 @@ use crate::current::Current;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
 use crate::store::{AttemptId, RenewRequest};
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::sync::{Mutex, Notify, lock, shards};
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,6 +126,7 @@ const SHARDS: usize = shards(16);
 #[derive(Debug)]
 pub(crate) struct Leases {
     shards: [Mutex<Vec<Arc<Lease>>>; SHARDS],
+    /// In one order with what else a shutdown looks at: see [`Keeper`](super::keeper::Keeper).
     count: AtomicUsize,
     /// When the keeper wakes next. A lease that needs it earlier has to wake it.
     next_look: AtomicU64,
@@ -145,7 +147,7 @@ impl Leases {
         let mut shard = lock(self.shard(lease));
         lease.index.store(shard.len(), Relaxed);
         shard.push(Arc::clone(lease));
-        self.count.fetch_add(1, Relaxed);
+        self.count.fetch_add(1, SeqCst);
         drop(shard);
         if lease.look_at().as_nanos() < self.next_look.load(Relaxed) {
             self.keeper.notify_one();
@@ -160,12 +162,12 @@ impl Leases {
             if let Some(moved) = shard.get(index) {
                 moved.index.store(index, Relaxed);
             }
-            self.count.fetch_sub(1, Relaxed);
+            self.count.fetch_sub(1, SeqCst);
         }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.count.load(Relaxed)
+        self.count.load(SeqCst)
     }
 
     pub(crate) fn wake_keeper(&self) {

@@ -227,7 +227,11 @@ impl Member {
 
     /// The one who sat gets up without an answer.
     pub(crate) fn vacate(&self, sent: Option<Sent>) {
-        lock(&self.0.state).seat = Seat::Free(sent);
+        let mut state = lock(&self.0.state);
+        state.seat = Seat::Free(sent);
+        // The next one asks for itself.
+        state.in_flight = None;
+        drop(state);
         self.0.changed.notify_waiters();
     }
 }

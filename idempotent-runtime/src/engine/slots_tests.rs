@@ -56,6 +56,19 @@ fn whoever_does_not_wait_is_told_as_soon_as_the_body_runs() {
 }
 
 #[test]
+fn what_one_was_told_does_not_outlive_its_seat() {
+    let slots = Slots::new();
+    let (first, second) = (slots.join(&key()), slots.join(&key()));
+    first.turn(None, Waits::Yes);
+    first.in_flight_elsewhere(Duration::from_secs(3));
+    assert!(matches!(second.turn(None, Waits::No), Turn::InFlight(_)));
+    first.vacate(None);
+    let third = slots.join(&key());
+    assert!(matches!(second.turn(None, Waits::No), Turn::Sit(None)));
+    assert!(matches!(third.turn(None, Waits::No), Turn::Wait));
+}
+
+#[test]
 fn another_payload_is_told_apart_while_the_body_runs() {
     let slots = Slots::new();
     let (first, second) = (slots.join(&key()), slots.join(&key()));

@@ -7,7 +7,7 @@ use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, ReplaySche
 use shuttle::{Config, Runner};
 use std::sync::Arc;
 
-const ITERATIONS: usize = 3_000;
+const ITERATIONS: usize = 2_000;
 /// How many preemptions a schedule of the second kind has.
 const PREEMPTIONS: usize = 3;
 

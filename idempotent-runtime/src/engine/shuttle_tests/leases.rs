@@ -52,6 +52,9 @@ fn is_woken(leases: &Leases) -> bool {
 fn a_new_lease_is_seen_by_the_look_or_wakes_the_keeper() {
     check::all(|| {
         let bench = bench();
+        // The keeper had planned to look at this moment.
+        bench.leases.look(&bench.clock, bench.clock.now().after(LEASE));
+        bench.manual.advance(LEASE);
         let lease = bench.lease(1, LEASE);
         let inserting = {
             let (bench, lease) = (Arc::clone(&bench), Arc::clone(&lease));

@@ -28,7 +28,8 @@ impl Remote {
         Self { store: Arc::new(store), under_way: Arc::default(), losses: Arc::default() }
     }
 
-    /// Some of the next answers, this many at the most, are lost.
+    /// Some of the next answers, this many at the most, are lost, before or after their verb takes
+    /// effect.
     pub(super) fn losing(self, losses: usize) -> Self {
         self.losses.store(losses, SeqCst);
         self
@@ -57,10 +58,11 @@ impl Remote {
             answer
         });
         StoreFuture::new(async move {
-            let answer = answer.await.expect("nobody aborts it");
+            let lost = StoreError::new(StoreErrorKind::Unavailable, "the answer was lost");
             match self.loses_one() {
-                true => Err(StoreError::new(StoreErrorKind::Unavailable, "the answer was lost")),
-                false => answer,
+                true if thread_rng().r#gen() => Err(lost),
+                true => answer.await.expect("nobody aborts it").and(Err(lost)),
+                false => answer.await.expect("nobody aborts it"),
             }
         })
     }

@@ -151,8 +151,13 @@ impl MemoryStore {
         opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
         let (answer, write) = step(opened.living(key));
         let put = opened.write(key, write, value);
-        if write != Write::Keep {
-            opened.shard.wake(key);
+        let watchers = match write {
+            Write::Keep => None,
+            Write::Put { .. } | Write::Delete => opened.shard.take_watchers(key),
+        };
+        drop(opened);
+        if let Some(watchers) = watchers {
+            watchers.notify_waiters();
         }
         (answer, put)
     }

@@ -149,14 +149,13 @@ impl Shard {
         Watch::armed(notify)
     }
 
-    /// Wakes whoever watches `key`.
-    pub(super) fn wake(&mut self, key: &RecordKey) {
+    /// Who watches `key`, to be woken when the shard is no longer locked: a waker may do anything.
+    #[must_use]
+    pub(super) fn take_watchers(&mut self, key: &RecordKey) -> Option<Arc<Notify>> {
         if self.watchers.is_empty() {
-            return;
+            return None;
         }
-        if let Some(notify) = self.watchers.remove(key.as_str()).and_then(|weak| weak.upgrade()) {
-            notify.notify_waiters();
-        }
+        self.watchers.remove(key.as_str())?.upgrade()
     }
 
     pub(super) fn find(&self, hash: u64, key: &RecordKey) -> Option<&Entry> {

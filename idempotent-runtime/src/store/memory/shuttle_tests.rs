@@ -3,16 +3,18 @@
 //! Time stands still unless a scenario moves it, so a waiter that is not woken waits for ever,
 //! which the checker reports.
 
+mod room;
+mod waiting;
+
 use super::*;
 use crate::clock::Manual;
 use crate::config::Abandon;
 use crate::store::{Claim, State, Token};
 use crate::sync::check;
-use shuttle::future::{block_on, spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::thread;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const LEASE: Duration = Duration::from_secs(10);
 const LINGER: Duration = Duration::from_secs(20);
@@ -225,86 +227,6 @@ fn a_key_runs_again_only_after_its_answer_has_expired() {
     });
 }
 
-/// How a waiter learns that the key is no longer held.
-async fn until_not_in_flight(bench: &Bench, caller: u8) -> Begun {
-    loop {
-        let watch = now(bench.store.watch(&key()));
-        match bench.begin(caller) {
-            Begun::InFlight { .. } => watch.await,
-            answer => return answer,
-        }
-    }
-}
-
-#[test]
-fn whoever_watches_then_looks_is_woken_by_the_end() {
-    check::many(|| {
-        let bench = bench();
-        let attempt = bench.fresh(9);
-        let waiters: Vec<_> = (1..=2)
-            .map(|caller| {
-                let bench = Arc::clone(&bench);
-                spawn(async move { until_not_in_flight(&bench, caller).await })
-            })
-            .collect();
-        // One more that goes away while it watches.
-        let gone = {
-            let bench = Arc::clone(&bench);
-            spawn(async move { until_not_in_flight(&bench, 3).await })
-        };
-        gone.abort();
-        assert_eq!(bench.complete(&attempt), Completed::Stored);
-        for waiter in waiters {
-            let answer = block_on(waiter).unwrap();
-            assert!(matches!(answer, Begun::Succeeded { .. }), "{answer:?}");
-        }
-    });
-}
-
-#[test]
-fn those_who_wait_run_one_after_the_other_when_the_key_is_freed() {
-    check::many(|| {
-        let bench = bench();
-        let first = bench.fresh(9);
-        let running = Arc::new(AtomicUsize::new(0));
-        let waiters: Vec<_> = (1..=3)
-            .map(|caller| {
-                let (bench, running) = (Arc::clone(&bench), Arc::clone(&running));
-                spawn(async move {
-                    let Begun::Fresh(attempt) = until_not_in_flight(&bench, caller).await else {
-                        panic!("a freed key is granted");
-                    };
-                    assert_eq!(running.fetch_add(1, SeqCst), 0);
-                    yield_now().await;
-                    running.fetch_sub(1, SeqCst);
-                    end_without_answer(&bench, &attempt);
-                    attempt.fence
-                })
-            })
-            .collect();
-        end_without_answer(&bench, &first);
-        let mut fences: Vec<_> =
-            waiters.into_iter().map(|waiter| block_on(waiter).unwrap()).collect();
-        // A first attempt that is released leaves nothing behind, so fences may start again.
-        fences.sort_unstable();
-        assert_eq!(fences.len(), 3);
-    });
-}
-
-fn end_without_answer(bench: &Bench, attempt: &AttemptId) {
-    let (key, store) = (key(), &bench.store);
-    let settled = match thread_rng().gen_range(0..4) {
-        0 => now(store.fail(&key, attempt, Failure::Free, RETENTION)),
-        1 => now(store.abandon(&key, attempt, RETENTION)),
-        2 => now(store.release(&key, attempt, RETENTION)),
-        _ => match now(store.forget(&key, true)) {
-            Forgotten::Freed => Settled::Done,
-            other => panic!("{other:?}"),
-        },
-    };
-    assert_eq!(settled, Settled::Done);
-}
-
 #[test]
 fn fences_grow_while_the_record_is_kept() {
     check::many(|| {
@@ -368,73 +290,4 @@ fn keep_some(bench: &Bench, caller: u8) -> Vec<(RecordKey, Value)> {
         bench.store.maintain();
     }
     kept
-}
-
-#[test]
-fn nobody_is_refused_where_expired_records_make_room() {
-    check::many(|| {
-        let bench = bench_with(MemoryOptions::new().max_entries(2));
-        // In another shard, so that looking up a new key does not remove them on its way.
-        for old in bench.keys_in_shard(1, 2) {
-            bench.try_begin(&old, 9).unwrap();
-        }
-        bench.manual.advance(LEASE + LINGER + Duration::from_secs(3));
-        let keys = bench.keys_in_shard(0, 2);
-        let answers = threads(callers(2, {
-            let bench = Arc::clone(&bench);
-            move |caller| bench.try_begin(&keys[usize::from(caller) - 1], caller)
-        }));
-        for answer in answers {
-            assert!(matches!(answer, Ok(Begun::Fresh(_))), "{answer:?}");
-        }
-        assert_eq!(bench.store.usage().unwrap().entries, 2);
-        bench.assert_all_expires();
-    });
-}
-
-#[test]
-fn nobody_is_refused_where_answers_may_be_evicted() {
-    check::many(|| {
-        let bench = bench_with(MemoryOptions::new().max_entries(2).evict_answers(true));
-        for old in ["old-1", "old-2"] {
-            let key = RecordKey::from(old);
-            let Ok(Begun::Fresh(attempt)) = bench.try_begin(&key, 9) else { panic!("not full") };
-            now(bench.store.complete(&key, &attempt, None, RETENTION));
-        }
-        let answers = threads(callers(2, {
-            let bench = Arc::clone(&bench);
-            move |caller| bench.try_begin(&RecordKey::from(format!("{caller}").as_str()), caller)
-        }));
-        for answer in answers {
-            assert!(matches!(answer, Ok(Begun::Fresh(_))), "{answer:?}");
-        }
-        bench.assert_all_expires();
-    });
-}
-
-#[test]
-fn a_full_store_refuses_but_loses_nobody() {
-    check::many(|| {
-        let bench = bench_with(MemoryOptions::new().max_entries(2));
-        let answers = threads(callers(4, {
-            let bench = Arc::clone(&bench);
-            move |caller| {
-                let key = RecordKey::from(format!("{caller}").as_str());
-                match bench.try_begin(&key, caller) {
-                    Ok(Begun::Fresh(attempt)) => {
-                        let done = bench.store.complete(&key, &attempt, None, RETENTION);
-                        assert_eq!(now(done), Completed::Stored);
-                        true
-                    }
-                    Err(error) if error.kind() == StoreErrorKind::Full => false,
-                    other => panic!("{other:?}"),
-                }
-            }
-        }));
-        let granted = answers.into_iter().filter(|granted| *granted).count() as u64;
-        // Callers that race may overshoot the bound by one each.
-        assert!((2..=4).contains(&granted));
-        assert_eq!(bench.store.usage().unwrap().entries, granted);
-        bench.assert_all_expires();
-    });
 }
