@@ -216,7 +216,12 @@ impl<'a> Expansion<'a> {
         .map(|(setter, value)| self.set(setter, value));
         let (function, body) = match value(&args.detach) {
             Some(Flag(true)) => ("run_detached", quote_spanned!(*span=> __idempotent_body)),
-            _ => ("run", quote_spanned!(*span=> ::core::pin::pin!(__idempotent_body))),
+            _ => (
+                "run",
+                quote_spanned! {*span=>
+                    ::core::pin::pin!(::core::option::Option::Some(__idempotent_body))
+                },
+            ),
         };
         let function = Ident::new(function, *span);
         quote_spanned! {*span=>

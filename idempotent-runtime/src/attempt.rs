@@ -80,9 +80,10 @@ impl Begin {
                 end.ends(Ending::Refused);
                 return Err(over_limit(call, limit));
             }
-            Acquired::Refused(error) => {
-                end.ends(Ending::Refused);
-                return Err(Error::from_store(error, &call.operation));
+            Acquired::Refused(error) | Acquired::TooLate(error) => {
+                let error = Error::from_store(error, &call.operation);
+                end.ends(error.kind().into());
+                return Err(error);
             }
         };
         end.ends(ending);

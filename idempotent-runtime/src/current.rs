@@ -64,7 +64,7 @@ impl Current {
 
     /// Whether the lease is lost: another attempt may be running.
     pub fn is_lost(&self) -> bool {
-        self.0.is_lost()
+        self.0.is_over()
     }
 
     /// Resolves when the lease is lost. A body that can stop then, should.
@@ -84,7 +84,7 @@ impl Current {
     fn holds(&self, instance: usize, key: &RecordKey) -> bool {
         let mut current = Some(self);
         while let Some(Current(lease)) = current {
-            if lease.instance == instance && lease.key == *key {
+            if lease.instance == instance && lease.key == *key && !lease.has_ended() {
                 return true;
             }
             current = lease.parent.as_ref();

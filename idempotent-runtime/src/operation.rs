@@ -158,7 +158,7 @@ impl<'a> Operation<'a> {
     where
         F: Future<Output = Result<T, E>>,
     {
-        let body = pin!(body);
+        let body = pin!(Some(body));
         match self.prepare() {
             Ok(call) => run(&call, &answers, body).await,
             Err(error) => Err(refuse(error, &answers)),

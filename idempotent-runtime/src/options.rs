@@ -1,6 +1,6 @@
 //! What one function asks for, over what the configuration says.
 
-use crate::config::{Abandon, Config, LEASES, Mode, OnStoreError};
+use crate::config::{Abandon, Config, LEASES, LONGEST, Mode, OnStoreError};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -81,8 +81,11 @@ impl Policy {
     }
 }
 
-/// Stores count in milliseconds. Rounded up, and never zero.
+/// Stores count in milliseconds. Rounded up, never zero, and never longer than stores can count.
 pub(crate) fn whole_millis(duration: Duration) -> Duration {
+    if duration > LONGEST {
+        return LONGEST;
+    }
     if duration.subsec_nanos().is_multiple_of(1_000_000) && !duration.is_zero() {
         return duration;
     }
@@ -116,5 +119,6 @@ mod tests {
         assert_eq!(whole_millis(Duration::from_nanos(1)), Duration::from_millis(1));
         assert_eq!(whole_millis(Duration::from_micros(1001)), Duration::from_millis(2));
         assert_eq!(whole_millis(Duration::from_secs(1)), Duration::from_secs(1));
+        assert_eq!(whole_millis(Duration::MAX), LONGEST);
     }
 }

@@ -140,7 +140,7 @@ pub trait Witness: Sized {
     fn run<'a, F: Future<Output = Self::Output>>(
         self,
         call: Call<'a>,
-        body: Pin<&'a mut F>,
+        body: Pin<&'a mut Option<F>>,
     ) -> impl Future<Output = Self::Output>;
 }
 
@@ -150,7 +150,7 @@ impl<T, E> Witness for Answers<T, E> {
     fn run<'a, F: Future<Output = Result<T, E>>>(
         self,
         call: Call<'a>,
-        body: Pin<&'a mut F>,
+        body: Pin<&'a mut Option<F>>,
     ) -> impl Future<Output = Result<T, E>> {
         // Prepared here, so that the future holds what is left of the call and not the call itself.
         let prepared = call.prepare();
@@ -189,7 +189,7 @@ where
 pub fn run<'a, W, F>(
     call: Call<'a>,
     answers: W,
-    body: Pin<&'a mut F>,
+    body: Pin<&'a mut Option<F>>,
 ) -> impl Future<Output = W::Output> + use<'a, W, F>
 where
     W: Witness,

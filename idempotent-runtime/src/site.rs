@@ -73,7 +73,7 @@ impl Site {
     /// each other's answers.
     pub(crate) fn operation(&'static self) -> Result<OperationName, Error> {
         let Some(here) = self.derived_at else { return Ok(self.name.into()) };
-        match self.checked.get_or_init(|| register(self.name, here)) {
+        match self.checked.get_or_init(|| register(self, here)) {
             Ok(()) => Ok(self.name.into()),
             Err(Position { file, line, .. }) => {
                 let text = format!(
@@ -86,14 +86,17 @@ impl Site {
     }
 }
 
-/// Remembers who derived `name`, and finds out who did so before.
-fn register(name: &'static str, here: Position) -> Result<(), Position> {
-    static DERIVED: OnceLock<Mutex<HashMap<&'static str, Position>>> = OnceLock::new();
+/// Remembers who derived the name of `site`, and finds out who did so before.
+///
+/// Sites are told apart by where they live: two functions that one macro wrote have one position.
+fn register(site: &'static Site, here: Position) -> Result<(), Position> {
+    static DERIVED: OnceLock<Mutex<HashMap<&'static str, (usize, Position)>>> = OnceLock::new();
     let mut derived = lock(DERIVED.get_or_init(Mutex::default));
-    match derived.get(name) {
-        Some(other) if *other != here => Err(*other),
+    let identity = std::ptr::from_ref(site).addr();
+    match derived.get(site.name) {
+        Some((other, position)) if *other != identity => Err(*position),
         _ => {
-            derived.insert(name, here);
+            derived.insert(site.name, (identity, here));
             Ok(())
         }
     }

@@ -8,6 +8,7 @@ mod concurrency;
 mod config;
 mod detach;
 mod faults;
+mod hostile;
 mod keys;
 mod leases;
 mod modes;

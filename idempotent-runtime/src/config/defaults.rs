@@ -29,7 +29,7 @@ pub(super) const SHORTEST_LEASE: Duration = Duration::from_millis(10);
 /// A longer lease would keep the key of a crashed process closed for days.
 pub(super) const LONGEST_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 /// About a hundred years: beyond it a duration is a mistake of units.
-pub(super) const LONGEST: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_secs(36_500 * 24 * 60 * 60);
 /// The largest value that a Redis server takes.
 pub(super) const LARGEST_VALUE_BYTES: usize = 512 * 1024 * 1024;
 

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use self::names::Spelling;
 
+pub(crate) use self::defaults::LONGEST;
+
 /// How long a lease may be.
 pub(crate) const LEASES: std::ops::RangeInclusive<Duration> =
     defaults::SHORTEST_LEASE..=defaults::LONGEST_LEASE;

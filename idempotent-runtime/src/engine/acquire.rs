@@ -7,6 +7,7 @@
 use super::backoff::Backoff;
 use super::begin::{begin, begin_local};
 use super::call::Prepared;
+use super::lease::Lease;
 use super::place::Place;
 use super::running::Running;
 use super::slots::{Shared, Turn, Waits};
@@ -15,6 +16,7 @@ use crate::config::Mode;
 use crate::observe::WaitTimer;
 use crate::race::{First, race};
 use crate::store::{Begun, StoreError, StoreErrorKind, Value, Watch};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a call has got.
@@ -44,6 +46,8 @@ pub(crate) enum Acquired<'a> {
         limit: usize,
     },
     Refused(StoreError),
+    /// The grant came too late to be used. Others may have run meanwhile.
+    TooLate(StoreError),
 }
 
 /// Asks a local store. `None` if the call has to wait, or the store is not local.
@@ -78,11 +82,20 @@ pub(crate) async fn acquire<'a>(call: &'a Prepared<'_>) -> Acquired<'a> {
             Turn::Wait => {
                 waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
                 let asleep = call.core().sleep_until(deadline);
-                if let First::Right(()) = race(changed, asleep).await {
+                let news = race(changed, lost(place.holder()));
+                if let First::Right(()) = race(news, asleep).await {
                     return Acquired::InFlight { retry_after: call.policy.lease };
                 }
             }
         }
+    }
+}
+
+/// Resolves when the attempt that runs in this process loses its lease.
+async fn lost(holder: Option<Arc<Lease>>) {
+    match holder {
+        Some(lease) => lease.lost().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -145,7 +158,7 @@ async fn settle_in<'a>(
     match acquired(call, answer, sent_at, place) {
         Acquired::Granted(running) => match running.confirm().await {
             Ok(running) => Acquired::Granted(running),
-            Err(error) => Acquired::Refused(error),
+            Err(error) => Acquired::TooLate(error),
         },
         answer => answer,
     }
@@ -179,7 +192,7 @@ fn acquired<'a>(
         Ok(Begun::Taken { retry_after }) => Acquired::Taken { retry_after },
         Ok(Begun::Mismatch) => Acquired::Mismatch,
         Ok(Begun::Indeterminate { number }) => Acquired::Indeterminate { number },
-        Ok(Begun::Fresh(_) | Begun::Superseded) => Acquired::Refused(StoreError::new(
+        Ok(Begun::Fresh(_) | Begun::Superseded) => Acquired::TooLate(StoreError::new(
             StoreErrorKind::Unavailable,
             "the attempt was ended before it was granted",
         )),

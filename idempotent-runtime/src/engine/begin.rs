@@ -7,6 +7,7 @@ use super::settle;
 use super::slots::{BeginFuture, Sent};
 use crate::clock::Moment;
 use crate::observe::StoreTimer;
+use crate::race::{First, race};
 use crate::store::{BeginRequest, Begun, StoreError, StoreErrorKind, Token};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,42 +74,61 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
         let sent = slot.get_or_insert_with(|| {
             let at = core.clock.now();
             let request = call.request(Token::random(), at);
-            Box::new(Sent { request, retention: call.policy.retention, at, begin: None })
+            let retention = call.policy.retention;
+            Box::new(Sent { request, retention, at, unanswered: false, begin: None })
         });
         let sent_at = sent.at;
         let begin = sent.begin.get_or_insert_with(|| begin_future(call, sent.request));
         let timer = StoreTimer::start(&"begin");
-        let answer = begin.await;
+        // A grant that comes later than this would be worth nothing.
+        let patience = core.sleep_until(core.clock.now().after(call.policy.lease));
+        let First::Left(answer) = race(begin, patience).await else {
+            sent.unanswered = true;
+            give_up(call, slot);
+            let text = "the store did not answer within a lease";
+            return (Err(StoreError::new(StoreErrorKind::Unavailable, text)), sent_at);
+        };
         timer.stop();
         sent.begin = None;
         sends += 1;
         match answer {
             // A token that ended is of no use; the next round makes another one.
             Ok(Begun::Superseded) if sends < SENDS => *slot = None,
-            Ok(answer) => {
+            Ok(Begun::Fresh(attempt)) => {
                 *slot = None;
+                return (Ok(Begun::Fresh(attempt)), sent_at);
+            }
+            Ok(answer) => {
+                give_up(call, slot);
                 return (Ok(answer), sent_at);
             }
             Err(error) => match error.kind() {
                 StoreErrorKind::Unavailable if sends < SENDS => {
+                    sent.unanswered = true;
                     tracing::debug!(target: "idempotent", %error, "begin is sent again");
                 }
                 StoreErrorKind::Contended if core.clock.now().since(started) < CONTENTION_LIMIT => {
                 }
                 StoreErrorKind::Full | StoreErrorKind::Contended | StoreErrorKind::Undecodable => {
-                    *slot = None;
+                    give_up(call, slot);
                     return (Err(error), sent_at);
                 }
                 // It may have taken effect, now or later.
                 _ => {
-                    if let Some(sent) = slot.take() {
-                        settle::release_orphan(core, call.key.clone(), *sent);
-                    }
+                    sent.unanswered = true;
+                    give_up(call, slot);
                     return (Err(error), sent_at);
                 }
             },
         }
         core.sleep_until(core.clock.now().after(backoff.pause())).await;
+    }
+}
+
+/// This token is not used any more. If a `begin` with it may still take effect, it is released.
+fn give_up(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) {
+    if let Some(sent) = slot.take().filter(|sent| sent.unanswered) {
+        settle::release_orphan(call.core(), call.key.clone(), *sent);
     }
 }
 

@@ -70,6 +70,29 @@ pub(crate) struct Prepared<'a> {
     pub(crate) called_at: Moment,
 }
 
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        self.core().keeper.call_ended();
+    }
+}
+
+/// A call that goes on without its caller.
+#[derive(Debug)]
+pub(crate) struct Detached(Idempotency);
+
+impl Detached {
+    pub(crate) fn new(call: &Prepared<'_>) -> Self {
+        call.core().keeper.call_begins();
+        Self((*call.instance).clone())
+    }
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        self.0.core().keeper.call_ended();
+    }
+}
+
 impl<'a> Prepared<'a> {
     pub(crate) fn new(instance: InstanceRef<'a>, call: Call<'a>) -> Result<Self, Error> {
         let config = instance.core().config.load();
@@ -81,6 +104,8 @@ impl<'a> Prepared<'a> {
         let called_at = instance.core().clock.now();
         let Call { operation, options, fingerprint, key: encoded, .. } = call;
         spare::give_back(encoded.text);
+        // Counted before it is refused: a shutdown either sees this call or is seen by it.
+        instance.core().keeper.call_begins();
         let prepared = Self { instance, operation, options, key, fingerprint, policy, called_at };
         prepared.admit()?;
         Ok(prepared)
@@ -123,7 +148,8 @@ impl<'a> Prepared<'a> {
 
     pub(crate) fn terms(&self, sent_at: Moment) -> Terms {
         let Policy { retention, lease, max_run, .. } = self.policy;
-        Terms { retention, length: lease, max_run, sent_at }
+        let clock = self.core().clock.clone();
+        Terms { retention, length: lease, max_run, sent_at, clock }
     }
 
     /// An error of this call. Duplicates and calls in progress carry the function's message.
@@ -149,8 +175,8 @@ pub(crate) fn record_key(call: &Call<'_>, config: &Config) -> Result<RecordKey, 
     let fault = |kind, text: &str| Err(Error::new(kind, &call.operation).with_message(text));
     let own = match &call.scope {
         None => "",
-        Some(Encoded { origin: Origin::Absent, .. }) => {
-            return fault(ErrorKind::MissingKey, "the scope is missing");
+        Some(scope) if scope.origin != Origin::Given => {
+            return fault(ErrorKind::MissingKey, "the scope is missing or empty");
         }
         Some(scope) => scope.as_str(),
     };
@@ -170,6 +196,9 @@ pub(crate) fn record_key(call: &Call<'_>, config: &Config) -> Result<RecordKey, 
             },
         };
         let ambient_scope = ambient.and_then(|ambient| ambient.scope.as_ref());
+        if ambient_scope.is_some_and(|scope| scope.origin != Origin::Given) {
+            return fault(ErrorKind::MissingKey, "the ambient scope is missing");
+        }
         let scope = Scope { ambient: ambient_scope.map_or("", Encoded::as_str), own };
         RecordKey::compose(&config.key_prefix, &call.operation, scope, key).map_err(
             |InvalidKey::TooLong { bytes }| {

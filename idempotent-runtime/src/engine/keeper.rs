@@ -3,6 +3,7 @@
 //! It has a small runtime of its own. A body that blocks its thread, a test's runtime that has
 //! ended, or one that is shutting down does not stop it.
 
+use super::calls::Calls;
 use super::lease::{Due, Leases};
 use crate::clock::Clock;
 use crate::observe;
@@ -11,6 +12,7 @@ use crate::store::{Renewed, Store};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Notify, run_on_thread, spawn_on};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
@@ -25,6 +27,7 @@ pub(crate) struct Keeper {
 #[derive(Debug)]
 struct Shared {
     leases: Leases,
+    calls: Calls,
     jobs: AtomicUsize,
     /// Wakes whoever waits for leases or jobs to end.
     ended: Notify,
@@ -44,6 +47,7 @@ impl Keeper {
         let timers = runtime.handle().clone();
         let shared = Arc::new(Shared {
             leases: Leases::new(),
+            calls: Calls::new(),
             jobs: AtomicUsize::new(0),
             ended: Notify::new(),
             stopping: AtomicBool::new(false),
@@ -72,6 +76,16 @@ impl Keeper {
         });
     }
 
+    /// A call is under way, from here until [`call_ended`](Self::call_ended).
+    pub(crate) fn call_begins(&self) {
+        self.shared.calls.begin();
+    }
+
+    pub(crate) fn call_ended(&self) {
+        self.shared.calls.end();
+        self.attempt_ended();
+    }
+
     /// Tells whoever drains that an attempt ended.
     pub(crate) fn attempt_ended(&self) {
         if self.shared.stopping.load(SeqCst) {
@@ -88,11 +102,12 @@ impl Keeper {
         self.shared.stopping.store(true, SeqCst);
     }
 
-    /// Resolves when no attempt runs and no job is left.
+    /// Resolves when no call is under way, no attempt runs and no job is left.
     pub(crate) async fn drained(&self) {
         loop {
             let ended = self.shared.ended.notified();
-            if self.shared.leases.count() == 0 && self.shared.jobs.load(SeqCst) == 0 {
+            let Shared { leases, calls, jobs, .. } = &*self.shared;
+            if leases.count() == 0 && calls.count() == 0 && jobs.load(SeqCst) == 0 {
                 return;
             }
             ended.await;
@@ -136,18 +151,32 @@ async fn keep(
     let mut cleanup_at = clock.now().after(cleanup_interval);
     while !shared.closed.load(SeqCst) {
         if clock.now() >= cleanup_at {
-            observe::maintained(store.maintain(), store.usage());
-            cleanup_at = clock.now().after(cleanup_interval);
+            let pause = if maintain(&*store) { Duration::from_millis(1) } else { cleanup_interval };
+            cleanup_at = clock.now().after(pause);
         }
         let due = shared.leases.look(&clock, cleanup_at);
         let next = due.next;
-        if !due.renew.is_empty() {
+        for due in due.batches() {
             // On its own, so that a store that hangs does not keep leases from being seen to end.
             spawn_on(&timers, renew(Arc::clone(&store), due));
         }
         let asleep = clock.sleep_until(next, &timers);
         race(asleep, shared.leases.keeper_is_needed()).await;
     }
+}
+
+/// Lets the store clean up. `true` if there is more to do. A store that panics must not end the
+/// thread that renews leases.
+fn maintain(store: &dyn Store) -> bool {
+    let done = catch_unwind(AssertUnwindSafe(|| {
+        let done = store.maintain();
+        observe::maintained(done, store.usage());
+        done.more
+    }));
+    done.unwrap_or_else(|_| {
+        tracing::error!(target: "idempotent", "the store panicked while it cleaned up");
+        false
+    })
 }
 
 async fn renew(store: Arc<dyn Store>, due: Due) {

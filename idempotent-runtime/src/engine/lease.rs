@@ -33,6 +33,9 @@ pub(crate) struct Lease {
     renew_at: AtomicU64,
     lost: AtomicBool,
     lost_signal: Notify,
+    /// The attempt has ended; the key is no longer held by it.
+    ended: AtomicBool,
+    clock: Clock,
     /// Where the registry holds it.
     index: AtomicUsize,
 }
@@ -43,8 +46,9 @@ pub(crate) struct Terms {
     pub(crate) retention: Duration,
     pub(crate) length: Duration,
     pub(crate) max_run: Duration,
-    /// When the token was first sent.
+    /// When the token was first sent, on this clock.
     pub(crate) sent_at: Moment,
+    pub(crate) clock: Clock,
 }
 
 impl Lease {
@@ -68,6 +72,8 @@ impl Lease {
             deadline: AtomicU64::new(terms.sent_at.after(terms.length).as_nanos()),
             renew_at: AtomicU64::new(terms.sent_at.after(terms.length / 3).as_nanos()),
             lost: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            clock: terms.clock.clone(),
             lost_signal: Notify::new(),
             index: AtomicUsize::new(usize::MAX),
         }
@@ -96,6 +102,20 @@ impl Lease {
 
     pub(crate) fn is_lost(&self) -> bool {
         self.lost.load(Relaxed)
+    }
+
+    /// Whether the lease is lost or over by the clock, whether or not the keeper has seen it: a
+    /// process that was paused asks before the keeper has run.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_lost() || self.clock.now() >= self.deadline()
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Relaxed);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
     }
 
     /// Resolves when the lease is lost.
@@ -155,6 +175,7 @@ impl Leases {
     }
 
     pub(crate) fn remove(&self, lease: &Lease) {
+        lease.end();
         let mut shard = lock(self.shard(lease));
         let index = lease.index.swap(usize::MAX, Relaxed);
         if index < shard.len() {
@@ -225,6 +246,14 @@ pub(crate) struct Due {
 }
 
 impl Due {
+    /// What is due, in parts: one that the store does not answer holds up its own part only.
+    pub(crate) fn batches(self) -> impl Iterator<Item = Self> {
+        const BATCH: usize = 128;
+        let Self { sent_at, next, renew } = self;
+        let parts: Vec<Vec<_>> = renew.chunks(BATCH).map(<[_]>::to_vec).collect();
+        parts.into_iter().map(move |renew| Self { sent_at, renew, next })
+    }
+
     pub(crate) fn requests(&self) -> Vec<RenewRequest> {
         let request = |lease: &Arc<Lease>| RenewRequest {
             key: lease.key.clone(),
@@ -258,8 +287,13 @@ mod tests {
         fn lease(&self, max_run: Duration) -> Arc<Lease> {
             let attempt =
                 AttemptId { token: Token::random(), number: 1, fence: 1, fingerprint: None };
-            let terms =
-                Terms { retention: LEASE, length: LEASE, max_run, sent_at: self.clock.now() };
+            let terms = Terms {
+                retention: LEASE,
+                length: LEASE,
+                max_run,
+                sent_at: self.clock.now(),
+                clock: self.clock.clone(),
+            };
             let lease = Lease::new("o".into(), RecordKey::from("k"), attempt, &terms, 0, None);
             let lease = Arc::new(lease);
             self.leases.insert(&lease);

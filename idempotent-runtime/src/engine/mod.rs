@@ -8,6 +8,7 @@ mod acquire;
 mod backoff;
 mod begin;
 mod call;
+mod calls;
 mod core;
 mod keeper;
 mod lease;

@@ -1,6 +1,7 @@
 //! A caller's place in a slot, given up in good order when the caller goes.
 
 use super::core::Core;
+use super::lease::Lease;
 use super::settle;
 use super::slots::{Member, Sent, Shared, Turn, Waits};
 use crate::fingerprint::Fingerprint;
@@ -41,6 +42,10 @@ impl Place {
     }
 
     pub(crate) fn turn(&mut self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
+        if self.holder().is_some_and(|holder| holder.is_lost()) {
+            // It no longer speaks for the key: those who wait for it ask the store.
+            self.core.slots.settle(&self.key, &self.member, None, Shared::Again);
+        }
         match self.member.turn(fingerprint, waits) {
             Turn::Sit(sent) => {
                 self.role = Role::Sitting;
@@ -51,13 +56,19 @@ impl Place {
         }
     }
 
+    /// The attempt that runs in this process, if one does.
+    pub(crate) fn holder(&self) -> Option<Arc<Lease>> {
+        self.member.holder()
+    }
+
     pub(crate) fn in_flight_elsewhere(&self, left: Duration) {
         self.member.in_flight_elsewhere(left);
     }
 
-    pub(crate) fn running(&mut self, fingerprint: Option<Fingerprint>, lease: Duration) {
+    pub(crate) fn running(&mut self, lease: &Arc<Lease>) {
         self.role = Role::Running;
-        self.member.running(fingerprint, lease);
+        self.member.held_by(lease);
+        self.member.running(lease.attempt.fingerprint, lease.length());
     }
 
     pub(crate) fn settle(&mut self, fingerprint: Option<Fingerprint>, shared: Shared) {

@@ -1,7 +1,7 @@
 //! A whole call: acquire, run, record, answer.
 
 use super::acquire::{Acquired, acquire, acquire_now};
-use super::call::Prepared;
+use super::call::{Detached, Prepared};
 use super::lease::Lease;
 use super::running::Running;
 use super::settle::{Ended, Verb};
@@ -16,8 +16,11 @@ use crate::observe::{self, BodyTimer, CallEnd, Ending, LoggedKey, names};
 use crate::operation::Outcome;
 use crate::options::whole_millis;
 use crate::store::{Failure, StoreError, StoreErrorKind, Value};
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use tracing::Instrument as _;
 
 /// Runs `body` once per key, or answers as the record says.
@@ -26,7 +29,7 @@ use tracing::Instrument as _;
 pub(crate) async fn run<T, E, F>(
     call: &Prepared<'_>,
     answers: &Answers<T, E>,
-    body: Pin<&mut F>,
+    body: Pin<&mut Option<F>>,
 ) -> Result<Outcome<T>, E>
 where
     F: Future<Output = Result<T, E>>,
@@ -41,7 +44,7 @@ where
         Decision::Run(mut running) => execute(&mut running, answers, body, &mut end).await,
         Decision::RunUnprotected => {
             end.ends(Ending::Unprotected);
-            unprotected(body.await)
+            unprotected(Body(body).await)
         }
         Decision::Answer(answer, ending) => {
             end.ends(ending);
@@ -78,7 +81,8 @@ where
         Some(acquired) => acquired,
         None => Box::pin(acquire(call)).await,
     };
-    let mut body = Box::pin(body);
+    let begun = Arc::new(AtomicBool::new(false));
+    let mut body = Box::pin(Some(body));
     let task = match decide(call, &answers, acquired) {
         Decision::Answer(answer, ending) => {
             end.ends(ending);
@@ -86,14 +90,24 @@ where
         }
         Decision::Run(running) => {
             let mut running = running.into_owned();
-            let job = async move { execute(&mut running, &answers, body.as_mut(), &mut end).await };
+            let begun = Arc::clone(&begun);
+            let detached = Detached::new(call);
+            let job = async move {
+                let _detached = detached;
+                begun.store(true, Relaxed);
+                execute(&mut running, &answers, body.as_mut(), &mut end).await
+            };
             runtime.spawn(carry(job))
         }
         Decision::RunUnprotected => {
             end.ends(Ending::Unprotected);
+            let begun = Arc::clone(&begun);
+            let detached = Detached::new(call);
             runtime.spawn(carry(async move {
+                let _detached = detached;
+                begun.store(true, Relaxed);
                 let _end = end;
-                unprotected(body.await)
+                unprotected(Body(body.as_mut()).await)
             }))
         }
     };
@@ -102,9 +116,10 @@ where
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => {
-                let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
-                let text = "the runtime ended while the body ran";
-                Err((answers.refuse)(error.with_message(text)))
+                let error = call.error(ErrorKind::ShuttingDown);
+                let error = error.with_message("the runtime ended before the body did");
+                let ran = begun.load(Relaxed);
+                Err((answers.refuse)(if ran { error.after_the_body_ran() } else { error }))
             }
         },
     }
@@ -148,6 +163,10 @@ fn decide<'a, T, E>(
             Some(error) => error,
             None => return Decision::RunUnprotected,
         },
+        Acquired::TooLate(error) => {
+            let key = call.logged_key(&call.core().config.load());
+            Error::from_store(error, &call.operation).with_key(key)
+        }
         Acquired::Succeeded { number, value } => {
             if call.policy.mode != Mode::Strong {
                 call.error(ErrorKind::Duplicate)
@@ -236,7 +255,7 @@ fn unreadable(call: &Prepared<'_>, error: CodecError) -> Error {
 async fn execute<T, E, F>(
     running: &mut Running<'_>,
     answers: &Answers<T, E>,
-    body: Pin<&mut F>,
+    body: Pin<&mut Option<F>>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E>
 where
@@ -245,7 +264,7 @@ where
     let span = span(running);
     running.start();
     let timer = BodyTimer::start(&running.lease().operation);
-    let answer = running.current().scope(body).instrument(span).await;
+    let answer = running.current().scope(Body(body)).instrument(span).await;
     timer.stop();
     let ended = running.end(verb(running, answers, &answer)).await;
     let operation = &running.lease().operation;
@@ -270,6 +289,27 @@ where
             end.ends(Ending::Failed);
             Err(error)
         }
+    }
+}
+
+/// A body that is dropped when it has ended or its caller has gone, and not later: its destructors
+/// are part of the attempt, so they run before the key is free.
+struct Body<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F: Future> Future for Body<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        match self.0.as_mut().as_pin_mut() {
+            Some(body) => body.poll(context),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F> Drop for Body<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
     }
 }
 

@@ -10,6 +10,7 @@ use crate::config::Mode;
 use crate::current::{Current, current};
 use crate::error::{Error, ErrorKind};
 use crate::observe;
+use crate::race::{First, race};
 use crate::store::{Answer, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture};
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ impl<'a> Running<'a> {
         let lease = Lease::new(operation, call.key.clone(), attempt, &terms, identity, current());
         let lease = Arc::new(lease);
         if let Some(place) = &mut place {
-            place.running(attempt.fingerprint, lease.length());
+            place.running(&lease);
         }
         // A window has no lease: it is taken for a fixed time, and nothing follows.
         let mode = call.policy.mode;
@@ -144,7 +145,18 @@ impl<'a> Running<'a> {
             return StoreFuture::ready(settlement.record_now());
         }
         let core = Arc::clone(self.instance.core());
-        StoreFuture::new(Handoff::new(core, settlement.record()))
+        let patience = core.sleep_until(core.clock.now().after(self.lease.length()));
+        let handoff = Handoff::new(core, settlement.record());
+        StoreFuture::new(async move {
+            match race(handoff, patience).await {
+                First::Left(answer) => answer,
+                // Dropped, it goes on in the background.
+                First::Right(()) => {
+                    let text = "the store did not answer within a lease; recording goes on";
+                    Err(StoreError::new(StoreErrorKind::Unavailable, text))
+                }
+            }
+        })
     }
 
     /// An error of this attempt.

@@ -21,6 +21,9 @@ use std::time::Duration;
 /// The first pause between two tries in the background.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
+/// For how long at most a `begin` is expected to arrive late.
+const LONGEST_ORPHAN: Duration = Duration::from_secs(30);
+
 /// How an attempt ends.
 #[derive(Clone, Debug)]
 pub(crate) enum Verb {
@@ -179,6 +182,14 @@ impl Settlement {
     }
 }
 
+impl Drop for Settlement {
+    fn drop(&mut self) {
+        // Also when a store panics: an attempt that ends in no way is left to its lease.
+        self.core.keeper.leases().remove(&self.lease);
+        self.core.keeper.attempt_ended();
+    }
+}
+
 /// What those who wait in this process may share. Only what the store acknowledged.
 fn shared(verb: &Verb, ended: Option<Ended>, number: u32) -> Shared {
     match (verb, ended) {
@@ -263,10 +274,11 @@ impl<T> Future for Handoff<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let Some(job) = &mut self.job else { return Poll::Pending };
+        // Taken out while it is polled: one that panics must not be polled again.
+        let Some(mut job) = self.job.take() else { return Poll::Pending };
         let answer = job.as_mut().poll(context);
-        if answer.is_ready() {
-            self.job = None;
+        if answer.is_pending() {
+            self.job = Some(job);
         }
         answer
     }
@@ -299,7 +311,7 @@ pub(crate) async fn release_first(core: &Arc<Core>, key: &RecordKey, sent: Sent)
 }
 
 async fn release_once(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
-    match grant(sent.begin.take()).await {
+    match grant(sent.begin.take(), sent.unanswered).await {
         Grant::No => return,
         Grant::Yes(attempt) => {
             if core.store.release(&key, &attempt, sent.retention).await.is_ok() {
@@ -319,9 +331,11 @@ enum Grant {
     Unknown,
 }
 
-async fn grant(begin: Option<BeginFuture>) -> Grant {
+/// `unanswered`: an earlier `begin` with the same token was not answered.
+async fn grant(begin: Option<BeginFuture>, unanswered: bool) -> Grant {
     let Some(begin) = begin else { return Grant::Unknown };
     match begin.await {
+        _ if unanswered => Grant::Unknown,
         Ok(Begun::Fresh(attempt)) => Grant::Yes(attempt),
         Ok(_) => Grant::No,
         Err(error) => match error.kind() {
@@ -332,8 +346,8 @@ async fn grant(begin: Option<BeginFuture>) -> Grant {
 }
 
 async fn release_until_gone(core: Arc<Core>, key: RecordKey, sent: Sent) {
-    let Sent { request, retention, begin, .. } = sent;
-    let (attempt, known) = match grant(begin).await {
+    let Sent { request, retention, begin, unanswered, .. } = sent;
+    let (attempt, known) = match grant(begin, unanswered).await {
         Grant::Yes(attempt) => (attempt, true),
         Grant::No => return,
         // Verbs compare by token; number and fence are those of the record.
@@ -346,7 +360,7 @@ async fn release_until_gone(core: Arc<Core>, key: RecordKey, sent: Sent) {
         Claim::Lease { lease, .. } => lease,
         Claim::Window { window } => window,
     };
-    let until = core.clock.now().after(length);
+    let until = core.clock.now().after(length.min(LONGEST_ORPHAN));
     let mut backoff = Backoff::up_to(RETRY_PAUSE, length / 4);
     loop {
         match core.store.release(&key, &attempt, retention).await {

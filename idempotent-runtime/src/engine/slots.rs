@@ -5,6 +5,7 @@
 //! passes on when its holder goes. So at most one `begin` of a key is under way per process, and
 //! none is forgotten.
 
+use super::lease::Lease;
 use crate::clock::Moment;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
@@ -40,6 +41,8 @@ struct State {
     members: usize,
     /// The last answer to the one who sits: held by another process, for so long.
     in_flight: Option<Duration>,
+    /// The attempt that runs in this process.
+    holder: Option<Arc<Lease>>,
 }
 
 #[derive(Debug)]
@@ -60,6 +63,8 @@ pub(crate) struct Sent {
     pub(crate) retention: Duration,
     /// When it was first sent: the lease counts from here.
     pub(crate) at: Moment,
+    /// Whether it was sent before without an answer: that `begin` may take effect at any time.
+    pub(crate) unanswered: bool,
     /// The `begin` that carries it, if it has not been answered.
     pub(crate) begin: Option<BeginFuture>,
 }
@@ -124,7 +129,8 @@ impl Slots {
                 Arc::clone(entry.get())
             }
             Entry::Vacant(entry) => {
-                let state = State { seat: Seat::Free(None), members: 1, in_flight: None };
+                let state =
+                    State { seat: Seat::Free(None), members: 1, in_flight: None, holder: None };
                 let slot = Slot { state: Mutex::new(state), changed: Arc::default() };
                 Arc::clone(entry.insert(Arc::new(slot)))
             }
@@ -223,6 +229,17 @@ impl Member {
         state.in_flight = Some(lease);
         drop(state);
         self.0.changed.notify_waiters();
+    }
+
+    /// Whose lease it is that the body runs under.
+    pub(crate) fn held_by(&self, lease: &Arc<Lease>) {
+        lock(&self.0.state).holder = Some(Arc::clone(lease));
+    }
+
+    /// The attempt that runs in this process, if one does.
+    pub(crate) fn holder(&self) -> Option<Arc<Lease>> {
+        let state = lock(&self.0.state);
+        state.holder.clone().filter(|_| matches!(state.seat, Seat::Running(_)))
     }
 
     /// The one who sat gets up without an answer.

@@ -8,7 +8,13 @@ fn key() -> RecordKey {
 fn sent(fingerprint: Option<Fingerprint>) -> Sent {
     let claim = Claim::Window { window: Duration::from_secs(1) };
     let request = BeginRequest { token: Token::random(), fingerprint, fence_seed: 1, claim };
-    Sent { request, retention: Duration::from_secs(1), at: Moment::from_nanos(1), begin: None }
+    Sent {
+        request,
+        retention: Duration::from_secs(1),
+        at: Moment::from_nanos(1),
+        unanswered: false,
+        begin: None,
+    }
 }
 
 #[test]

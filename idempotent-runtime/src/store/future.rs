@@ -1,7 +1,7 @@
 //! The future of a store's answer: there already, or boxed.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -33,6 +33,27 @@ impl<'a, T> StoreFuture<'a, T> {
             pending => Err(Self(pending)),
         }
     }
+}
+
+/// All answers, in order, asked for at once.
+pub(super) fn all<'a, T: Send + Unpin + 'a>(
+    answers: impl Iterator<Item = StoreFuture<'a, T>>,
+) -> StoreFuture<'a, Vec<T>> {
+    let mut waiting: Vec<(StoreFuture<'a, T>, Option<T>)> =
+        answers.map(|answer| (answer, None)).collect();
+    StoreFuture::new(poll_fn(move |context| {
+        let mut ready = true;
+        for (answer, done) in waiting.iter_mut().filter(|(_, done)| done.is_none()) {
+            match Pin::new(answer).poll(context) {
+                Poll::Ready(answer) => *done = Some(answer),
+                Poll::Pending => ready = false,
+            }
+        }
+        if !ready {
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut waiting).into_iter().filter_map(|(_, done)| done).collect())
+    }))
 }
 
 impl<T: Unpin> Future for StoreFuture<'_, T> {

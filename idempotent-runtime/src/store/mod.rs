@@ -115,52 +115,39 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Begins many keys. The answers come in the order of the requests.
     ///
-    /// The provided method begins them one after the other.
+    /// The provided method begins them all at once.
     fn begin_many<'a>(
         &'a self,
         requests: &'a [(RecordKey, BeginRequest)],
     ) -> StoreFuture<'a, Vec<Result<Begun, StoreError>>> {
-        StoreFuture::new(async move {
-            let mut answers = Vec::with_capacity(requests.len());
-            for (key, request) in requests {
-                answers.push(self.begin(key, request).await);
-            }
-            answers
-        })
+        future::all(requests.iter().map(|(key, request)| self.begin(key, request)))
     }
 
     /// Completes many keys. The answers come in the order of the requests.
     ///
-    /// The provided method completes them one after the other.
+    /// The provided method completes them all at once.
     fn complete_many<'a>(
         &'a self,
         requests: &'a [CompleteRequest],
     ) -> StoreFuture<'a, Vec<Result<Completed, StoreError>>> {
-        StoreFuture::new(async move {
-            let mut answers = Vec::with_capacity(requests.len());
-            for request in requests {
-                let value = request.value.clone();
-                let done = self.complete(&request.key, &request.attempt, value, request.retention);
-                answers.push(done.await);
-            }
-            answers
-        })
+        future::all(requests.iter().map(|request| {
+            let CompleteRequest { key, attempt, value, retention } = request;
+            self.complete(key, attempt, value.clone(), *retention)
+        }))
     }
 
     /// Renews many leases. The answers come in the order of the requests.
     ///
-    /// The provided method renews them one after the other.
+    /// The provided method renews them all at once.
     fn renew_many<'a>(
         &'a self,
         requests: &'a [RenewRequest],
     ) -> StoreFuture<'a, Vec<Result<Renewed, StoreError>>> {
-        StoreFuture::new(async move {
-            let mut answers = Vec::with_capacity(requests.len());
-            for request in requests {
-                answers.push(self.renew(&request.key, &request.attempt, request.lease).await);
-            }
-            answers
-        })
+        future::all(
+            requests
+                .iter()
+                .map(|RenewRequest { key, attempt, lease }| self.renew(key, attempt, *lease)),
+        )
     }
 
     /// Watches a record from now on: the [`Watch`] wakes when the record may have changed.
@@ -172,8 +159,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         StoreFuture::ready(Ok(Watch::never()))
     }
 
-    /// Removes what has expired, if the store does not do so by itself. Called now and then, in
-    /// the background.
+    /// Removes some of what has expired, if the store does not do so by itself. Called now and then
+    /// on the thread that renews leases, so it MUST NOT take long; it is called again soon if it says
+    /// that there is more.
     fn maintain(&self) -> Maintenance {
         Maintenance::default()
     }
@@ -214,12 +202,14 @@ pub struct RenewRequest {
 pub struct Maintenance {
     /// How many expired records were removed.
     pub expired: u64,
+    /// Whether there is more to remove now.
+    pub more: bool,
 }
 
 impl Maintenance {
     /// So many expired records were removed.
     pub fn expired(expired: u64) -> Self {
-        Self { expired }
+        Self { expired, more: false }
     }
 }
 

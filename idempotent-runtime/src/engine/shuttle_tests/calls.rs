@@ -3,11 +3,12 @@
 use super::remote::Remote;
 use crate::clock::{Clock, Manual};
 use crate::config::{Config, Mode};
+use crate::current::current;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::instance::{Drained, Idempotency};
 use crate::key::RecordKey;
-use crate::store::{MemoryOptions, MemoryStore, State, Store};
+use crate::store::{Forgotten, MemoryOptions, MemoryStore, State, Store};
 use crate::sync::check;
 use shuttle::future::{JoinHandle, block_on, spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
@@ -15,6 +16,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 const FOR_EVER: Duration = Duration::from_secs(1_000_000);
 
@@ -187,26 +189,33 @@ fn nothing_is_left_when_every_caller_goes_away() {
 }
 
 #[test]
-fn callers_that_do_not_wait_are_told_and_nobody_hangs() {
+fn callers_that_do_not_wait_are_told_while_the_body_runs() {
     check::many(|| {
         let (_, clock) = clock();
         let remote = Remote::new(memory(&clock));
         let idem = instance(remote.clone(), &clock);
         let bodies = Arc::new(Bodies::default());
+        // The body ends only after the others have been told.
+        let told = Arc::new(Semaphore::new(0));
         let calls: Vec<_> = (0..3)
             .map(|_| {
-                let (idem, bodies) = (idem.clone(), Arc::clone(&bodies));
+                let (idem, bodies, told) = (idem.clone(), Arc::clone(&bodies), Arc::clone(&told));
                 spawn(async move {
                     let operation = idem.operation("o").key(1).mode(Mode::Reject);
-                    operation.run(async { Ok(bodies.run().await) }).await
+                    let body = async {
+                        drop(told.acquire_many(2).await);
+                        Ok(bodies.run().await)
+                    };
+                    let answer: Answer = operation.run(body).await;
+                    told.add_permits(1);
+                    answer
                 })
             })
             .collect();
         let answers: Vec<Answer> = calls.into_iter().map(|call| block_on(call).unwrap()).collect();
-        let ran = answers.iter().filter(|answer| answer.is_ok()).count();
-        assert_eq!(ran, 1);
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 1);
         for error in answers.into_iter().filter_map(Answer::err) {
-            assert!(matches!(error.kind(), ErrorKind::InProgress | ErrorKind::Duplicate));
+            assert_eq!(error.kind(), ErrorKind::InProgress);
         }
         assert_nothing_left(&idem);
         assert_nothing_held(&remote, &record_key(&idem));
@@ -304,6 +313,16 @@ fn while_time_passes<T: Send + 'static>(
     block_on(job).unwrap()
 }
 
+/// As [`assert_nothing_left`]. Nobody knows whether a `begin` without an answer takes effect before
+/// a lease has passed.
+fn assert_nothing_left_after_a_lease(idem: &Idempotency, manual: &Manual) {
+    let stopping = idem.clone();
+    let stopping = async move { stopping.shutdown(FOR_EVER).await };
+    let drained = while_time_passes(manual, Duration::from_secs(1), stopping);
+    assert_eq!(drained, Drained::All);
+    assert_nothing_left(idem);
+}
+
 #[test]
 fn lost_answers_do_not_make_a_body_run_twice() {
     check::many(|| {
@@ -322,12 +341,86 @@ fn lost_answers_do_not_make_a_body_run_twice() {
             }
         };
         while_time_passes(&manual, Duration::from_millis(5), calls);
-        // Nobody knows whether a `begin` without an answer takes effect before a lease has passed.
-        let stopping = idem.clone();
-        let stopping = async move { stopping.shutdown(FOR_EVER).await };
-        let drained = while_time_passes(&manual, Duration::from_secs(1), stopping);
-        assert_eq!(drained, Drained::All);
-        assert_nothing_left(&idem);
+        assert_nothing_left_after_a_lease(&idem, &manual);
+        assert_nothing_held(&remote, &record_key(&idem));
+    });
+}
+
+#[test]
+fn a_grant_that_comes_late_is_used_in_time_or_given_back() {
+    check::many(|| {
+        let (manual, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let idem = instance(remote.clone(), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let call = call(&idem, &bodies);
+        for _ in 0..2 {
+            for _ in 0..thread_rng().gen_range(0..6) {
+                shuttle::thread::yield_now();
+            }
+            manual.advance(Config::new().lease * thread_rng().gen_range(1..5) / 4);
+        }
+        if thread_rng().r#gen() {
+            call.abort();
+        }
+        match block_on(call) {
+            Ok(Ok(number)) => assert_eq!(number, 1),
+            Ok(Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
+                assert_eq!(bodies.started(), 0);
+            }
+            Err(_) => {}
+        }
+        assert_nothing_left_after_a_lease(&idem, &manual);
+        assert_nothing_held(&remote, &record_key(&idem));
+    });
+}
+
+#[test]
+fn those_who_wait_go_on_when_the_lease_of_the_one_who_runs_is_lost() {
+    check::many(|| {
+        let (manual, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let idem = instance(remote.clone(), &clock);
+        // The first body ends only after the second one.
+        let over = Arc::new(Semaphore::new(0));
+        let calls: Vec<_> = (0..2)
+            .map(|_| {
+                let (idem, over) = (idem.clone(), Arc::clone(&over));
+                spawn(async move {
+                    let attempt = || current().expect("the body has one").attempt();
+                    let body = async {
+                        match attempt() {
+                            1 => drop(over.acquire().await),
+                            _ => over.add_permits(1),
+                        }
+                        Ok(attempt())
+                    };
+                    let answer: Answer = idem.operation("o").key(1).run(body).await;
+                    answer
+                })
+            })
+            .collect();
+        let freed = {
+            let idem = idem.clone();
+            spawn(async move {
+                let operation = idem.operation("o").key(1);
+                while operation.forget(true).await.unwrap() != Forgotten::Freed {}
+            })
+        };
+        block_on(freed).unwrap();
+        let calls = async move {
+            let mut answers = Vec::new();
+            for call in calls {
+                answers.push(call.await.unwrap().map_err(|error| error.kind()));
+            }
+            answers.sort_unstable_by_key(Result::is_err);
+            answers
+        };
+        // The keeper learns it when it renews.
+        let answers = while_time_passes(&manual, Config::new().lease / 3, calls);
+        assert_eq!(answers, [Ok(2), Err(ErrorKind::Superseded)]);
+        assert_nothing_left_after_a_lease(&idem, &manual);
         assert_nothing_held(&remote, &record_key(&idem));
     });
 }

@@ -36,7 +36,8 @@ impl Bench {
         let token = Token::from_bytes([number; 16]);
         let attempt = AttemptId { token, number: 1, fence: 1, fingerprint: None };
         let sent_at = self.clock.now();
-        let terms = Terms { retention: LEASE, length, max_run: LEASE * 10, sent_at };
+        let clock = Clock::system();
+        let terms = Terms { retention: LEASE, length, max_run: LEASE * 10, sent_at, clock };
         Arc::new(Lease::new("o".into(), RecordKey::from("k"), attempt, &terms, 0, None))
     }
 }

@@ -22,7 +22,7 @@ fn key() -> RecordKey {
 fn sent(token: Token) -> Sent {
     let claim = Claim::Window { window: SECOND };
     let request = BeginRequest { token, fingerprint: None, fence_seed: 1, claim };
-    Sent { request, retention: SECOND, at: Moment::from_nanos(1), begin: None }
+    Sent { request, retention: SECOND, at: Moment::from_nanos(1), unanswered: false, begin: None }
 }
 
 /// What is true of all callers together. Its own locks are none of the checker's business.

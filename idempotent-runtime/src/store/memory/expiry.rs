@@ -31,20 +31,18 @@ impl Expiry {
 
     /// Takes one record that stands in a due bucket.
     pub(super) fn pop_due(&mut self, now: Moment) -> Option<(u32, u64)> {
+        let (bucket, _) = self.buckets.first_key_value()?;
+        if u64::from(*bucket) > now.as_nanos() >> 30 { None } else { self.pop() }
+    }
+
+    /// Takes one record of the bucket that is due first.
+    pub(super) fn pop(&mut self) -> Option<(u32, u64)> {
         let mut first = self.buckets.first_entry()?;
         let bucket = *first.key();
-        if u64::from(bucket) > now.as_nanos() >> 30 {
-            return None;
-        }
         let hash = first.get_mut().pop();
         if first.get().is_empty() {
             first.remove();
         }
         hash.map(|hash| (bucket, hash))
-    }
-
-    /// All scheduled records, soonest first.
-    pub(super) fn soonest(&self) -> impl Iterator<Item = u64> + '_ {
-        self.buckets.values().flatten().copied()
     }
 }

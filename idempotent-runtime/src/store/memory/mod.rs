@@ -16,6 +16,7 @@ use super::{
 };
 use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Mutex, MutexGuard, RandomState, lock, shards};
 use entry::Entry;
 use shard::{Budget, Put, Shard, Swept};
@@ -27,6 +28,8 @@ use table::{Living, Write};
 const SHARDS: usize = shards(64);
 /// How many expired records one background step removes while it holds a shard.
 const SWEEP_STEP: usize = 1024;
+/// How many such steps are taken at a time.
+const SWEEP_STEPS: usize = 8;
 /// How often a `begin` looks for room that other callers may take before it.
 const ROOM_TRIES: usize = 8;
 
@@ -106,6 +109,8 @@ pub struct MemoryStore {
     clock: Clock,
     budget: Budget,
     evict_answers: bool,
+    /// The shard that gives up an answer next, if answers are evicted.
+    next_victim: AtomicUsize,
 }
 
 impl MemoryStore {
@@ -122,6 +127,7 @@ impl MemoryStore {
             clock: options.clock,
             budget: Budget::new(options.max_entries, options.max_bytes),
             evict_answers: options.evict_answers,
+            next_victim: AtomicUsize::new(0),
         }
     }
 
@@ -166,10 +172,13 @@ impl MemoryStore {
     ///
     /// `false` if there is none. Others may make room meanwhile, or take what was made.
     fn make_room(&self, key: &RecordKey) -> bool {
-        let evict = |shard: &Mutex<Shard>| lock(shard).evict_answer(&self.budget);
-        self.maintain().expired > 0
-            || self.budget.admits(key)
-            || (self.evict_answers && self.shards.iter().any(evict))
+        if self.maintain().expired > 0 || self.budget.admits(key) {
+            return true;
+        }
+        // From one shard after the other, so that no shard's answers go before all others'.
+        let first = self.next_victim.fetch_add(1, Relaxed) % SHARDS;
+        let mut shards = self.shards[first..].iter().chain(&self.shards[..first]);
+        self.evict_answers && shards.any(|shard| lock(shard).evict_answer(&self.budget))
     }
 }
 
@@ -347,10 +356,17 @@ impl Store for MemoryStore {
     fn maintain(&self) -> Maintenance {
         let now = self.clock.now();
         let mut expired = 0;
+        let mut steps = 0;
         for shard in &self.shards {
             loop {
                 match lock(shard).sweep(now, SWEEP_STEP, &self.budget) {
-                    Swept::More { removed } => expired += removed,
+                    Swept::More { removed } => {
+                        expired += removed;
+                        steps += 1;
+                        if steps == SWEEP_STEPS {
+                            return Maintenance { expired, more: true };
+                        }
+                    }
                     Swept::All { removed } => {
                         expired += removed;
                         break;
@@ -359,7 +375,7 @@ impl Store for MemoryStore {
             }
             lock(shard).shrink();
         }
-        Maintenance { expired }
+        Maintenance { expired, more: false }
     }
 
     fn usage(&self) -> Option<Usage> {

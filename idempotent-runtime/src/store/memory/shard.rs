@@ -104,6 +104,10 @@ impl Shard {
             } else {
                 entry.scheduled = Expiry::bucket(entry.expires()).min(Expiry::horizon(now));
                 self.expiry.schedule(entry.scheduled, hash);
+                if entry.scheduled <= bucket {
+                    // A clock beyond what buckets can count: nothing moves on from here.
+                    return Swept::All { removed };
+                }
             }
         }
         Swept::More { removed }
@@ -111,19 +115,25 @@ impl Shard {
 
     /// Drops the answer that would expire soonest. `false` if there is none.
     pub(super) fn evict_answer(&mut self, budget: &Budget) -> bool {
-        let victim = self.expiry.soonest().find_map(|hash| {
-            let is_answer = |entry: &Boxed| entry.hash() == hash && entry.is_answer();
-            self.table.find(hash, is_answer).map(|entry| (hash, entry.scheduled))
-        });
-        let Some((hash, scheduled)) = victim else { return false };
-        let is_victim = |entry: &Boxed| {
-            entry.hash() == hash && entry.scheduled == scheduled && entry.is_answer()
-        };
-        match self.table.find_entry(hash, is_victim) {
-            Ok(found) => budget.remove(found.remove().0.cost()),
-            Err(_) => return false,
+        let mut held = Vec::new();
+        let mut evicted = false;
+        // What stands in the index without a record behind it goes on the way.
+        while let Some((bucket, hash)) = self.expiry.pop() {
+            let stands_here = |entry: &Boxed| entry.hash() == hash && entry.scheduled == bucket;
+            match self.table.find_entry(hash, stands_here) {
+                Ok(found) if found.get().is_answer() => {
+                    budget.remove(found.remove().0.cost());
+                    evicted = true;
+                    break;
+                }
+                Ok(_) => held.push((bucket, hash)),
+                Err(_) => {}
+            }
         }
-        true
+        for (bucket, hash) in held {
+            self.expiry.schedule(bucket, hash);
+        }
+        evicted
     }
 
     /// Gives memory back after many records have gone.
