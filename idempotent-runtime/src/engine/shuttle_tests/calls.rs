@@ -418,7 +418,7 @@ fn those_who_wait_go_on_when_the_lease_of_the_one_who_runs_is_lost() {
             answers
         };
         // The keeper learns it when it renews.
-        let answers = while_time_passes(&manual, Config::new().lease / 3, calls);
+        let answers = while_time_passes(&manual, Config::new().lease / 100, calls);
         assert_eq!(answers, [Ok(2), Err(ErrorKind::Superseded)]);
         assert_nothing_left_after_a_lease(&idem, &manual);
         assert_nothing_held(&remote, &record_key(&idem));
