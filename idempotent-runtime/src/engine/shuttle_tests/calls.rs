@@ -434,12 +434,14 @@ fn a_shutdown_waits_for_what_runs() {
         let bodies = Arc::new(Bodies::default());
         let calls: Vec<_> = (0..2).map(|_| call(&idem, &bodies)).collect();
         assert_eq!(block_on(idem.shutdown(FOR_EVER)), Drained::All);
+        let started = bodies.started();
         for call in calls {
             match block_on(call).unwrap() {
                 Ok(number) => assert_eq!(number, 1),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::ShuttingDown),
             }
         }
+        assert_eq!(bodies.started(), started, "a body started after the shutdown");
         assert_eq!(idem.core().slots.len(), 0);
     });
 }
