@@ -9,35 +9,46 @@ const STRIPES: usize = shards(16);
 #[derive(Debug)]
 pub(crate) struct Calls([Stripe; STRIPES]);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(128))]
-struct Stripe(AtomicUsize);
+struct Stripe {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+}
 
 impl Calls {
     pub(crate) fn new() -> Self {
-        Self(std::array::from_fn(|_| Stripe(AtomicUsize::new(0))))
+        Self(std::array::from_fn(|_| Stripe::default()))
     }
 
     pub(crate) fn begin(&self) {
-        self.stripe().fetch_add(1, SeqCst);
+        self.stripe().begun.fetch_add(1, SeqCst);
     }
 
-    /// On whatever thread: one stripe may fall below zero, their sum does not.
+    /// On whatever thread, so not always in the stripe that the call began in.
     pub(crate) fn end(&self) {
-        self.stripe().fetch_sub(1, SeqCst);
+        self.stripe().ended.fetch_add(1, SeqCst);
     }
 
+    /// How many were under way at one moment while it counted, or more.
+    ///
+    /// What has ended is read first: a call that begins meanwhile in a stripe that was passed, and
+    /// ends in one that was not, must not hide another one.
     pub(crate) fn count(&self) -> usize {
-        self.0.iter().fold(0, |sum, Stripe(count)| sum.wrapping_add(count.load(SeqCst)))
+        let sum = |count: fn(&Stripe) -> &AtomicUsize| {
+            self.0.iter().fold(0, |sum: usize, stripe| sum.wrapping_add(count(stripe).load(SeqCst)))
+        };
+        let ended = sum(|stripe| &stripe.ended);
+        sum(|stripe| &stripe.begun).wrapping_sub(ended)
     }
 
-    fn stripe(&self) -> &AtomicUsize {
+    fn stripe(&self) -> &Stripe {
         thread_local! {
             static INDEX: usize = {
                 static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
                 NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
             };
         }
-        &self.0[INDEX.with(|index| index % STRIPES)].0
+        &self.0[INDEX.with(|index| index % STRIPES)]
     }
 }

@@ -3,12 +3,13 @@
 //! A lease is counted on the monotonic clock from before its token was first sent, so the holder
 //! always believes it ends earlier than the store does.
 
+use super::calls::Calls;
 use crate::clock::{Clock, Moment};
 use crate::current::Current;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
 use crate::store::{AttemptId, RenewRequest};
-use crate::sync::atomic::Ordering::{Relaxed, SeqCst};
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::sync::{Mutex, Notify, lock, shards};
 use std::sync::Arc;
@@ -147,7 +148,7 @@ const SHARDS: usize = shards(16);
 pub(crate) struct Leases {
     shards: [Mutex<Vec<Arc<Lease>>>; SHARDS],
     /// In one order with what else a shutdown looks at: see [`Keeper`](super::keeper::Keeper).
-    count: AtomicUsize,
+    count: Calls,
     /// When the keeper wakes next. A lease that needs it earlier has to wake it.
     next_look: AtomicU64,
     keeper: Notify,
@@ -157,7 +158,7 @@ impl Leases {
     pub(crate) fn new() -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::new(Vec::new())),
-            count: AtomicUsize::new(0),
+            count: Calls::new(),
             next_look: AtomicU64::new(Moment::FAR.as_nanos()),
             keeper: Notify::new(),
         }
@@ -167,7 +168,7 @@ impl Leases {
         let mut shard = lock(self.shard(lease));
         lease.index.store(shard.len(), Relaxed);
         shard.push(Arc::clone(lease));
-        self.count.fetch_add(1, SeqCst);
+        self.count.begin();
         drop(shard);
         if lease.look_at().as_nanos() < self.next_look.load(Relaxed) {
             self.keeper.notify_one();
@@ -183,12 +184,12 @@ impl Leases {
             if let Some(moved) = shard.get(index) {
                 moved.index.store(index, Relaxed);
             }
-            self.count.fetch_sub(1, SeqCst);
+            self.count.end();
         }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.count.load(SeqCst)
+        self.count.count()
     }
 
     pub(crate) fn wake_keeper(&self) {

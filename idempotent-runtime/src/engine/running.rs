@@ -4,7 +4,7 @@ use super::call::{InstanceRef, Prepared};
 use super::core::Core;
 use super::lease::Lease;
 use super::place::Place;
-use super::settle::{Ended, Handoff, Settlement, Verb};
+use super::settle::{self, Ended, Handoff, Settlement, Verb};
 use crate::clock::Moment;
 use crate::config::Mode;
 use crate::current::{Current, current};
@@ -52,7 +52,7 @@ impl<'a> Running<'a> {
         if mode != Mode::Window {
             let leases = call.core().keeper.leases();
             leases.insert(&lease);
-            observe::in_flight(leases.count());
+            observe::in_flight(|| leases.count());
         }
         let instance = call.instance.by_ref();
         let max_value_bytes = call.policy.max_value_bytes;
@@ -140,10 +140,14 @@ impl<'a> Running<'a> {
         if self.mode == Mode::Window {
             return StoreFuture::ready(Ok(Ended::Recorded));
         }
-        let settlement = self.settlement(verb);
-        if self.instance.core().local {
-            return StoreFuture::ready(settlement.record_now());
+        let core = self.instance.core();
+        if core.local {
+            let Some(answer) = settle::record_local(core, &self.lease, &verb) else {
+                return StoreFuture::ready(self.settlement(verb).record_now());
+            };
+            return StoreFuture::ready(Ok(answer));
         }
+        let settlement = self.settlement(verb);
         let core = Arc::clone(self.instance.core());
         let patience = core.sleep_until(core.clock.now().after(self.lease.length()));
         let handoff = Handoff::new(core, settlement.record());

@@ -77,13 +77,10 @@ impl Settlement {
 
     /// Records it in a local store.
     pub(crate) fn record_now(self) -> Result<Ended, StoreError> {
-        let answer = match self.send() {
-            Sending::Complete(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
-            Sending::Settle(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
-        };
-        let text = "the store says it is local, but did not answer at once";
-        let answer =
-            answer.unwrap_or_else(|| Err(StoreError::new(StoreErrorKind::Unavailable, text)));
+        let answer = self.send().now().unwrap_or_else(|| {
+            let text = "the store says it is local, but did not answer at once";
+            Err(StoreError::new(StoreErrorKind::Unavailable, text))
+        });
         self.finish(answer)
     }
 
@@ -142,42 +139,17 @@ impl Settlement {
     }
 
     fn send(&self) -> Sending<'_> {
-        let _timer = self.core.local.then(|| StoreTimer::start(&self.verb.name()));
-        let Lease { key, attempt, retention, .. } = &*self.lease;
-        let store = &self.core.store;
-        match &self.verb {
-            Verb::Complete { value, retention } => {
-                Sending::Complete(store.complete(key, attempt, value.clone(), *retention))
-            }
-            Verb::Fail(failure) => {
-                Sending::Settle(store.fail(key, attempt, failure.clone(), *retention))
-            }
-            Verb::Abandon => Sending::Settle(store.abandon(key, attempt, *retention)),
-            Verb::Release => Sending::Settle(store.release(key, attempt, *retention)),
-        }
+        send(&self.core, &self.lease, &self.verb)
     }
 
     /// The lease is no longer renewed, and those who wait in this process are told.
     fn conclude(mut self, ended: Option<Ended>) {
-        self.core.keeper.leases().remove(&self.lease);
-        self.core.keeper.attempt_ended();
-        observe::in_flight(self.core.keeper.leases().count());
         if let Some(place) = &mut self.place {
             let shared = shared(&self.verb, ended, self.lease.attempt.number);
             place.settle(self.lease.attempt.fingerprint, shared);
         }
-        if ended == Some(Ended::RecordedWithoutValue) {
-            observe::rare(names::NOT_KEPT, &self.lease.operation);
-            let operation: &str = &self.lease.operation;
-            tracing::warn!(target: "idempotent", operation, "no room: the value is not kept");
-        }
-        if ended == Some(Ended::Vanished) && matches!(self.verb, Verb::Complete { .. }) {
-            observe::rare(names::VANISHED, &self.lease.operation);
-            let operation: &str = &self.lease.operation;
-            tracing::warn!(
-                target: "idempotent", operation, key = self.lease.logged_key(&self.core),
-                "the record had vanished and was written again"
-            );
+        if let Some(ended) = ended {
+            tell(&self.core, &self.lease, &self.verb, ended);
         }
     }
 }
@@ -185,8 +157,61 @@ impl Settlement {
 impl Drop for Settlement {
     fn drop(&mut self) {
         // Also when a store panics: an attempt that ends in no way is left to its lease.
-        self.core.keeper.leases().remove(&self.lease);
-        self.core.keeper.attempt_ended();
+        forget(&self.core, &self.lease);
+    }
+}
+
+/// Records the end of an attempt in a local store, where nobody waits in a slot. `None` if the
+/// store did not take it.
+pub(crate) fn record_local(core: &Core, lease: &Lease, verb: &Verb) -> Option<Ended> {
+    let timer = StoreTimer::start(&verb.name());
+    let answer = send(core, lease, verb).now()?.ok()?;
+    timer.stop();
+    forget(core, lease);
+    tell(core, lease, verb, answer);
+    Some(answer)
+}
+
+/// The lease is no longer renewed.
+fn forget(core: &Core, lease: &Lease) {
+    let leases = core.keeper.leases();
+    leases.remove(lease);
+    core.keeper.attempt_ended();
+    observe::in_flight(|| leases.count());
+}
+
+/// What is worth telling about how an end was recorded.
+fn tell(core: &Core, lease: &Lease, verb: &Verb, ended: Ended) {
+    let operation: &str = &lease.operation;
+    match (ended, verb) {
+        (Ended::RecordedWithoutValue, _) => {
+            observe::rare(names::NOT_KEPT, &lease.operation);
+            tracing::warn!(target: "idempotent", operation, "no room: the value is not kept");
+        }
+        (Ended::Vanished, Verb::Complete { .. }) => {
+            observe::rare(names::VANISHED, &lease.operation);
+            tracing::warn!(
+                target: "idempotent", operation, key = lease.logged_key(core),
+                "the record had vanished and was written again"
+            );
+        }
+        _ => {}
+    }
+}
+
+/// Sends the verb that ends an attempt.
+fn send<'a>(core: &'a Core, lease: &'a Lease, verb: &Verb) -> Sending<'a> {
+    let Lease { key, attempt, retention, .. } = lease;
+    let store = &core.store;
+    match verb {
+        Verb::Complete { value, retention } => {
+            Sending::Complete(store.complete(key, attempt, value.clone(), *retention))
+        }
+        Verb::Fail(failure) => {
+            Sending::Settle(store.fail(key, attempt, failure.clone(), *retention))
+        }
+        Verb::Abandon => Sending::Settle(store.abandon(key, attempt, *retention)),
+        Verb::Release => Sending::Settle(store.release(key, attempt, *retention)),
     }
 }
 
@@ -220,6 +245,16 @@ impl Lease {
 enum Sending<'a> {
     Complete(Answer<'a, Completed>),
     Settle(Answer<'a, Settled>),
+}
+
+impl Sending<'_> {
+    /// The answer, if it is there already.
+    fn now(self) -> Option<Result<Ended, StoreError>> {
+        match self {
+            Self::Complete(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
+            Self::Settle(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
+        }
+    }
 }
 
 impl Future for Sending<'_> {

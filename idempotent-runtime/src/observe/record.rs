@@ -129,9 +129,9 @@ timer! {
     WaitTimer(OperationName) => WAIT_SECONDS, OPERATION, name
 }
 
-pub(crate) fn in_flight(attempts: usize) {
+pub(crate) fn in_flight(attempts: impl FnOnce() -> usize) {
     #[cfg(feature = "metrics")]
-    metrics::gauge!(names::IN_FLIGHT).set(attempts as f64);
+    metrics::gauge!(names::IN_FLIGHT).set(attempts() as f64);
     #[cfg(not(feature = "metrics"))]
     let _ = attempts;
 }

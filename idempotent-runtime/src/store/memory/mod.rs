@@ -3,6 +3,7 @@
 //! Every verb locks one shard for a few hundred nanoseconds; keys of different shards never meet.
 //! When the store is full it refuses new keys; it forgets nothing that has not expired.
 
+mod budget;
 mod entry;
 mod expiry;
 mod shard;
@@ -18,8 +19,9 @@ use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
 use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Mutex, MutexGuard, RandomState, lock, shards};
+use budget::{Budget, Tally};
 use entry::Entry;
-use shard::{Budget, Put, Shard, Swept};
+use shard::{Put, Shard, Swept};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::time::Duration;
@@ -172,7 +174,7 @@ impl MemoryStore {
     ///
     /// `false` if there is none. Others may make room meanwhile, or take what was made.
     fn make_room(&self, key: &RecordKey) -> bool {
-        if self.maintain().expired > 0 || self.budget.admits(key) {
+        if self.maintain().expired > 0 || self.budget.admits(&Tally::default(), key) {
             return true;
         }
         // From one shard after the other, so that no shard's answers go before all others'.
@@ -218,7 +220,7 @@ impl Default for MemoryStore {
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("MemoryStore").field("usage", &self.budget.usage()).finish()
+        formatter.debug_struct("MemoryStore").field("usage", &self.usage()).finish()
     }
 }
 
@@ -234,7 +236,7 @@ impl Store for MemoryStore {
             let entry = opened.shard.find(opened.hash, key);
             let living = entry.and_then(|entry| entry.living(opened.now));
             let (answer, write) = table::begin(living, request);
-            if entry.is_some() || self.budget.admits(key) {
+            if entry.is_some() || self.budget.admits(&opened.shard.tally, key) {
                 let answer = answer.with_value(|| entry.and_then(Entry::value));
                 opened.write(key, write, None);
                 return ready(answer);
@@ -244,7 +246,7 @@ impl Store for MemoryStore {
                 break;
             }
         }
-        let text = format!("the memory store is full ({})", self.budget);
+        let text = format!("the memory store is full: it holds {}", self.budget);
         StoreFuture::ready(Err(StoreError::new(StoreErrorKind::Full, text)))
     }
 
@@ -379,6 +381,6 @@ impl Store for MemoryStore {
     }
 
     fn usage(&self) -> Option<Usage> {
-        Some(self.budget.usage())
+        Some(self.budget.usage(self.shards.iter().map(|shard| lock(shard).tally)))
     }
 }

@@ -1,16 +1,15 @@
 //! One shard: a table of entries, their expiry, and who waits for them.
 
-use super::entry::{Entry, key_cost, value_cost};
+use super::budget::{Budget, Tally};
+use super::entry::{Entry, value_cost};
 use super::expiry::Expiry;
 use crate::clock::Moment;
 use crate::key::RecordKey;
-use crate::store::{Head, Usage, Value, Watch};
+use crate::store::{Head, Value, Watch};
 use crate::sync::Notify;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ type Boxed = Box<Entry>;
 #[derive(Default)]
 pub(super) struct Shard {
     table: HashTable<Boxed>,
+    pub(super) tally: Tally,
     expiry: Expiry,
     watchers: HashMap<Box<str>, Weak<Notify>>,
     /// When `watchers` is this large, those that nobody holds any more are removed.
@@ -54,7 +54,7 @@ impl Shard {
         budget: &Budget,
     ) -> Put {
         let expires = now.after(ttl);
-        let kept = value.filter(|value| budget.has_bytes(value_cost(value))).cloned();
+        let kept = value.filter(|value| budget.has_bytes(&self.tally, value_cost(value))).cloned();
         let put = if kept.is_some() == value.is_some() { Put::Done } else { Put::WithoutValue };
         let is_key = |entry: &Boxed| entry.is_key(hash, key);
         let entry = match self.table.entry(hash, is_key, |entry| entry.hash()) {
@@ -62,12 +62,12 @@ impl Shard {
                 let entry = slot.into_mut();
                 let before = entry.cost();
                 entry.update(head, expires, kept);
-                budget.resize(before, entry.cost());
+                budget.resize(&mut self.tally, before, entry.cost());
                 entry
             }
             Slot::Vacant(slot) => {
                 let entry = Box::new(Entry::new(hash, key.clone(), head, expires, kept));
-                budget.add(entry.cost());
+                budget.add(&mut self.tally, entry.cost());
                 slot.insert(entry).into_mut()
             }
         };
@@ -82,7 +82,7 @@ impl Shard {
     pub(super) fn remove(&mut self, hash: u64, key: &RecordKey, budget: &Budget) {
         let is_key = |entry: &Boxed| entry.is_key(hash, key);
         if let Ok(found) = self.table.find_entry(hash, is_key) {
-            budget.remove(found.remove().0.cost());
+            budget.remove(&mut self.tally, found.remove().0.cost());
         }
     }
 
@@ -99,7 +99,7 @@ impl Shard {
             };
             let entry = found.get_mut();
             if entry.expires() <= now {
-                budget.remove(found.remove().0.cost());
+                budget.remove(&mut self.tally, found.remove().0.cost());
                 removed += 1;
             } else {
                 entry.scheduled = Expiry::bucket(entry.expires()).min(Expiry::horizon(now));
@@ -122,7 +122,7 @@ impl Shard {
             let stands_here = |entry: &Boxed| entry.hash() == hash && entry.scheduled == bucket;
             match self.table.find_entry(hash, stands_here) {
                 Ok(found) if found.get().is_answer() => {
-                    budget.remove(found.remove().0.cost());
+                    budget.remove(&mut self.tally, found.remove().0.cost());
                     evicted = true;
                     break;
                 }
@@ -170,59 +170,5 @@ impl Shard {
 
     pub(super) fn find(&self, hash: u64, key: &RecordKey) -> Option<&Entry> {
         self.table.find(hash, |entry| entry.is_key(hash, key)).map(|entry| &**entry)
-    }
-}
-
-/// How much the store may hold, and how much it does.
-#[derive(Debug)]
-pub(super) struct Budget {
-    max_entries: u64,
-    max_bytes: u64,
-    entries: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Budget {
-    pub(super) fn new(max_entries: u64, max_bytes: u64) -> Self {
-        Self { max_entries, max_bytes, entries: AtomicU64::new(0), bytes: AtomicU64::new(0) }
-    }
-
-    /// Whether another record with this key fits. Racing callers may overshoot by one each.
-    pub(super) fn admits(&self, key: &RecordKey) -> bool {
-        self.entries.load(Relaxed) < self.max_entries && self.has_bytes(key_cost(key))
-    }
-
-    fn has_bytes(&self, more: u64) -> bool {
-        self.bytes.load(Relaxed).saturating_add(more) <= self.max_bytes
-    }
-
-    fn add(&self, cost: u64) {
-        self.entries.fetch_add(1, Relaxed);
-        self.bytes.fetch_add(cost, Relaxed);
-    }
-
-    fn remove(&self, cost: u64) {
-        self.entries.fetch_sub(1, Relaxed);
-        self.bytes.fetch_sub(cost, Relaxed);
-    }
-
-    fn resize(&self, before: u64, after: u64) {
-        if after >= before {
-            self.bytes.fetch_add(after - before, Relaxed);
-        } else {
-            self.bytes.fetch_sub(before - after, Relaxed);
-        }
-    }
-
-    pub(super) fn usage(&self) -> Usage {
-        Usage { entries: self.entries.load(Relaxed), bytes: self.bytes.load(Relaxed) }
-    }
-}
-
-impl fmt::Display for Budget {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Usage { entries, bytes } = self.usage();
-        let (max_entries, max_bytes) = (self.max_entries, self.max_bytes);
-        write!(formatter, "{entries} of {max_entries} records, {bytes} of {max_bytes} bytes")
     }
 }
