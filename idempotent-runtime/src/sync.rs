@@ -9,6 +9,7 @@ mod platform;
 pub(crate) use platform::check;
 pub(crate) use platform::{
     Mutex, MutexGuard, Notify, OwnedNotified, RandomState, atomic, rng, run_on_thread, spawn_on,
+    thread_number,
 };
 
 /// Locks, also after a panic elsewhere: what the locks of this crate guard is consistent between

@@ -1,7 +1,7 @@
 //! How many calls are under way, counted without one cache line that all threads write to.
 
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use crate::sync::shards;
+use crate::sync::{shards, thread_number};
 
 const STRIPES: usize = shards(16);
 
@@ -43,12 +43,6 @@ impl Calls {
     }
 
     fn stripe(&self) -> &Stripe {
-        thread_local! {
-            static INDEX: usize = {
-                static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-                NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
-            };
-        }
-        &self.0[INDEX.with(|index| index % STRIPES)]
+        &self.0[thread_number() % STRIPES]
     }
 }

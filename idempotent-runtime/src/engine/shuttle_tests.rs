@@ -4,6 +4,7 @@
 //! checker reports.
 
 mod calls;
+mod counting;
 mod leases;
 mod remote;
 mod slots;

@@ -41,6 +41,11 @@ pub(crate) fn spawn_on(_runtime: &Handle, job: impl Future<Output = ()> + Send +
     drop(shuttle::future::spawn(job));
 }
 
+/// The number of the checker's task: they all share one thread.
+pub(crate) fn thread_number() -> usize {
+    shuttle::current::me().into()
+}
+
 /// Tokio's signal, which the checker does not know, with a switch before each use.
 #[derive(Debug, Default)]
 pub(crate) struct Notify(Arc<tokio::sync::Notify>);

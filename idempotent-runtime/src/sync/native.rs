@@ -24,3 +24,14 @@ pub(crate) fn run_on_thread(
 pub(crate) fn spawn_on(runtime: &Handle, job: impl Future<Output = ()> + Send + 'static) {
     runtime.spawn(job);
 }
+
+/// A number that few threads share with this one.
+pub(crate) fn thread_number() -> usize {
+    thread_local! {
+        static NUMBER: usize = {
+            static NEXT: atomic::AtomicUsize = atomic::AtomicUsize::new(0);
+            NEXT.fetch_add(1, atomic::Ordering::Relaxed)
+        };
+    }
+    NUMBER.with(|number| *number)
+}
