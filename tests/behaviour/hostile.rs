@@ -272,3 +272,35 @@ async fn many_slow_renewals_go_out_together() {
     gate.open();
     calls.iter().for_each(|call| call.abort());
 }
+
+#[tokio::test]
+async fn a_begin_that_hangs_does_not_stall_the_next_payload_for_longer_than_a_lease() {
+    use idempotent_runtime::Fingerprint;
+    let bench = remote();
+    bench.store.fault_at(Verb::Begin, 1, Fault::Hang);
+    let call = |payload: &'static str| {
+        let bench = bench.clone();
+        tokio::spawn(async move {
+            let op = bench.op().fingerprint(Fingerprint::of(payload));
+            op.run(async { Ok::<_, Error>(payload.to_owned()) }).await
+        })
+    };
+    let leader = call("one");
+    bench.store.called(Verb::Begin, 1).await;
+    let follower = tokio::spawn({
+        let bench = bench.clone();
+        async move {
+            let op = bench.op().fingerprint(Fingerprint::of("two")).wait(LEASE * 4);
+            op.run(async { Ok::<_, Error>("two".to_owned()) }).await
+        }
+    });
+    tokio::task::yield_now().await;
+    leader.abort();
+    let _ = leader.await;
+    until(|| {
+        bench.clock.advance(LEASE / 10);
+        follower.is_finished()
+    })
+    .await;
+    assert_eq!(follower.await.unwrap().unwrap(), "two");
+}

@@ -4,10 +4,11 @@ use super::backoff::Backoff;
 use super::core::Core;
 use super::lease::Lease;
 use super::place::Place;
-use super::slots::{BeginFuture, Sent, Shared};
+use super::slots::{Sent, Shared};
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{self, LoggedKey, StoreTimer, names};
+use crate::race::{First, race};
 use crate::store::{
     Answer, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Settled, StoreError,
     StoreErrorKind, Value,
@@ -346,7 +347,7 @@ pub(crate) async fn release_first(core: &Arc<Core>, key: &RecordKey, sent: Sent)
 }
 
 async fn release_once(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
-    match grant(sent.begin.take(), sent.unanswered).await {
+    match grant(&core, &mut sent).await {
         Grant::No => return,
         Grant::Yes(attempt) => {
             if core.store.release(&key, &attempt, sent.retention).await.is_ok() {
@@ -358,6 +359,14 @@ async fn release_once(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
     release_orphan(&core, key, sent);
 }
 
+/// For how long a `begin` that nobody uses could hold the key, and is expected to arrive late.
+fn held_for(request: &BeginRequest) -> Duration {
+    match request.claim {
+        Claim::Lease { lease, .. } => lease.min(LONGEST_ORPHAN),
+        Claim::Window { window } => window.min(LONGEST_ORPHAN),
+    }
+}
+
 /// What became of a `begin` that nobody waits for any more.
 enum Grant {
     Yes(AttemptId),
@@ -366,11 +375,13 @@ enum Grant {
     Unknown,
 }
 
-/// `unanswered`: an earlier `begin` with the same token was not answered.
-async fn grant(begin: Option<BeginFuture>, unanswered: bool) -> Grant {
-    let Some(begin) = begin else { return Grant::Unknown };
-    match begin.await {
-        _ if unanswered => Grant::Unknown,
+async fn grant(core: &Core, sent: &mut Sent) -> Grant {
+    let Some(begin) = sent.begin.take() else { return Grant::Unknown };
+    let patience = core.sleep_until(core.clock.now().after(held_for(&sent.request)));
+    let First::Left(answer) = race(begin, patience).await else { return Grant::Unknown };
+    match answer {
+        // An earlier copy of it was not answered, and may arrive yet.
+        _ if sent.unanswered => Grant::Unknown,
         Ok(Begun::Fresh(attempt)) => Grant::Yes(attempt),
         Ok(_) => Grant::No,
         Err(error) => match error.kind() {
@@ -380,9 +391,9 @@ async fn grant(begin: Option<BeginFuture>, unanswered: bool) -> Grant {
     }
 }
 
-async fn release_until_gone(core: Arc<Core>, key: RecordKey, sent: Sent) {
-    let Sent { request, retention, begin, unanswered, .. } = sent;
-    let (attempt, known) = match grant(begin, unanswered).await {
+async fn release_until_gone(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
+    let Sent { request, retention, .. } = sent;
+    let (attempt, known) = match grant(&core, &mut sent).await {
         Grant::Yes(attempt) => (attempt, true),
         Grant::No => return,
         // Verbs compare by token; number and fence are those of the record.
@@ -391,11 +402,8 @@ async fn release_until_gone(core: Arc<Core>, key: RecordKey, sent: Sent) {
             (AttemptId { token, number: 1, fence, fingerprint }, false)
         }
     };
-    let length = match request.claim {
-        Claim::Lease { lease, .. } => lease,
-        Claim::Window { window } => window,
-    };
-    let until = core.clock.now().after(length.min(LONGEST_ORPHAN));
+    let length = held_for(&request);
+    let until = core.clock.now().after(length);
     let mut backoff = Backoff::up_to(RETRY_PAUSE, length / 4);
     loop {
         match core.store.release(&key, &attempt, retention).await {
