@@ -10,79 +10,106 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Entry {
-    hash: u64,
     expires: Moment,
-    fence: u64,
-    linger_ms: u64,
+    /// A fence has 53 bits; state and policy lie above it.
+    fence: Packed<FENCE_BITS>,
+    /// The linger in milliseconds has 42 bits; the number of the attempt lies above it.
+    linger_ms: Packed<LINGER_BITS>,
     token: Token,
     /// Boxed: most records have none.
     fingerprint: Option<Box<Fingerprint>>,
     key: RecordKey,
     value: Option<Value>,
-    number: u32,
     lease_ms: u32,
     /// The expiry bucket that holds this entry. See [`super::expiry`].
     pub(super) scheduled: u32,
-    state: State,
-    abandon: Abandon,
+}
+
+const FENCE_BITS: u32 = 56;
+const LINGER_BITS: u32 = 42;
+
+/// Two numbers in one word: `LOW` bits and what lies above. Each is cut off at what it can hold.
+#[derive(Clone, Copy, Debug)]
+struct Packed<const LOW: u32>(u64);
+
+impl<const LOW: u32> Packed<LOW> {
+    const LOW_MAX: u64 = (1 << LOW) - 1;
+    const HIGH_MAX: u64 = (1 << (64 - LOW)) - 1;
+
+    fn new(low: u64, high: u64) -> Self {
+        Self(low.min(Self::LOW_MAX) | (high.min(Self::HIGH_MAX) << LOW))
+    }
+
+    fn low(self) -> u64 {
+        self.0 & Self::LOW_MAX
+    }
+
+    fn high(self) -> u64 {
+        self.0 >> LOW
+    }
+}
+
+/// The states in the order of their numbers.
+const STATES: [State; 6] = [
+    State::Processing,
+    State::Abandoned,
+    State::FailedFree,
+    State::FailedFinal,
+    State::Succeeded,
+    State::Taken,
+];
+
+const BLOCK: u64 = 0b1000;
+
+fn state_and_policy(head: &Head) -> u64 {
+    let state = STATES.iter().position(|state| *state == head.state).unwrap_or(0) as u64;
+    match head.abandon {
+        Abandon::Retry => state,
+        Abandon::Block => state | BLOCK,
+    }
 }
 
 impl Entry {
-    pub(super) fn new(
-        hash: u64,
-        key: RecordKey,
-        head: &Head,
-        expires: Moment,
-        value: Option<Value>,
-    ) -> Self {
-        Self {
-            hash,
+    pub(super) fn new(key: RecordKey, head: &Head, expires: Moment, value: Option<Value>) -> Self {
+        let mut entry = Self {
             expires,
-            fence: head.attempt.fence,
-            linger_ms: millis(head.linger),
+            fence: Packed(0),
+            linger_ms: Packed(0),
             token: head.attempt.token,
-            fingerprint: head.attempt.fingerprint.map(Box::new),
+            fingerprint: None,
             key,
-            value,
-            number: head.attempt.number,
-            lease_ms: u32::try_from(millis(head.lease)).unwrap_or(u32::MAX),
+            value: None,
+            lease_ms: 0,
             scheduled: u32::MAX,
-            state: head.state,
-            abandon: head.abandon,
-        }
+        };
+        entry.update(head, expires, value);
+        entry
     }
 
     /// Becomes `head` with `value`.
     pub(super) fn update(&mut self, head: &Head, expires: Moment, value: Option<Value>) {
         self.expires = expires;
-        self.fence = head.attempt.fence;
-        self.linger_ms = millis(head.linger);
+        self.fence = Packed::new(head.attempt.fence, state_and_policy(head));
+        self.linger_ms = Packed::new(millis(head.linger), head.attempt.number.into());
         self.token = head.attempt.token;
         if self.fingerprint.as_deref() != head.attempt.fingerprint.as_ref() {
             self.fingerprint = head.attempt.fingerprint.map(Box::new);
         }
         self.value = value;
-        self.number = head.attempt.number;
         self.lease_ms = u32::try_from(millis(head.lease)).unwrap_or(u32::MAX);
-        self.state = head.state;
-        self.abandon = head.abandon;
-    }
-
-    pub(super) fn hash(&self) -> u64 {
-        self.hash
     }
 
     pub(super) fn expires(&self) -> Moment {
         self.expires
     }
 
-    pub(super) fn is_key(&self, hash: u64, key: &RecordKey) -> bool {
-        self.hash == hash && self.key == *key
+    pub(super) fn is_key(&self, key: &RecordKey) -> bool {
+        self.key == *key
     }
 
     /// Whether an answer, rather than somebody's right to run, would be lost with this entry.
     pub(super) fn is_answer(&self) -> bool {
-        matches!(self.state, State::Succeeded | State::FailedFinal)
+        matches!(self.state(), State::Succeeded | State::FailedFinal)
     }
 
     pub(super) fn living(&self, now: Moment) -> Option<Living> {
@@ -101,18 +128,26 @@ impl Entry {
         key_cost(&self.key) + value + fingerprint
     }
 
+    fn state(&self) -> State {
+        let number = (self.fence.high() & !BLOCK) as usize;
+        STATES.get(number).copied().unwrap_or(State::Processing)
+    }
+
     fn head(&self) -> Head {
         Head {
             attempt: AttemptId {
                 token: self.token,
-                number: self.number,
-                fence: self.fence,
+                number: u32::try_from(self.linger_ms.high()).unwrap_or(u32::MAX),
+                fence: self.fence.low(),
                 fingerprint: self.fingerprint.as_deref().copied(),
             },
-            state: self.state,
-            abandon: self.abandon,
+            state: self.state(),
+            abandon: match self.fence.high() & BLOCK {
+                0 => Abandon::Retry,
+                _ => Abandon::Block,
+            },
             lease: Duration::from_millis(self.lease_ms.into()),
-            linger: Duration::from_millis(self.linger_ms),
+            linger: Duration::from_millis(self.linger_ms.low()),
         }
     }
 }
@@ -122,7 +157,7 @@ const ALLOCATION: u64 = 32;
 
 /// The cost of an entry without a value.
 pub(super) fn key_cost(key: &RecordKey) -> u64 {
-    const TABLE_AND_EXPIRY: u64 = 40;
+    const TABLE_AND_EXPIRY: u64 = 56;
     size_of::<Entry>() as u64 + TABLE_AND_EXPIRY + ALLOCATION + key.as_str().len() as u64
 }
 
@@ -133,4 +168,38 @@ pub(super) fn value_cost(value: &Value) -> u64 {
 
 fn millis(duration: Duration) -> u64 {
     duration.as_secs().saturating_mul(1000).saturating_add(duration.subsec_millis().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        for state in STATES {
+            for abandon in [Abandon::Retry, Abandon::Block] {
+                let head = Head {
+                    attempt: AttemptId {
+                        token: Token::random(),
+                        number: 77,
+                        fence: (1 << 53) - 1,
+                        fingerprint: Some(Fingerprint::of("payload")),
+                    },
+                    state,
+                    abandon,
+                    lease: Duration::from_secs(24 * 3_600),
+                    linger: crate::config::LONGEST,
+                };
+                let now = Moment::from_nanos(5);
+                let expires = now.after(Duration::from_secs(1));
+                let entry = Entry::new(RecordKey::from("k"), &head, expires, None);
+                assert_eq!(entry.living(now).map(|living| living.head), Some(head));
+            }
+        }
+    }
+
+    #[test]
+    fn an_entry_is_small() {
+        assert!(size_of::<Entry>() <= 88, "{} bytes", size_of::<Entry>());
+    }
 }

@@ -16,8 +16,9 @@ use std::time::Duration;
 /// How many expired records an access to a shard removes on its way.
 pub(super) const SWEEP_ON_ACCESS: usize = 4;
 
-/// Boxed, so that the empty places of the table are small.
-type Boxed = Box<Entry>;
+/// An entry and the hash of its key. Boxed, so that the empty places of the table are small; the
+/// hash beside it, so that a table that grows need not visit its entries.
+type Boxed = (u64, Box<Entry>);
 
 #[derive(Default)]
 pub(super) struct Shard {
@@ -56,19 +57,19 @@ impl Shard {
         let expires = now.after(ttl);
         let kept = value.filter(|value| budget.has_bytes(&self.tally, value_cost(value))).cloned();
         let put = if kept.is_some() == value.is_some() { Put::Done } else { Put::WithoutValue };
-        let is_key = |entry: &Boxed| entry.is_key(hash, key);
-        let entry = match self.table.entry(hash, is_key, |entry| entry.hash()) {
+        let is_key = |(known, entry): &Boxed| *known == hash && entry.is_key(key);
+        let entry = match self.table.entry(hash, is_key, |(hash, _)| *hash) {
             Slot::Occupied(slot) => {
-                let entry = slot.into_mut();
+                let entry = &mut slot.into_mut().1;
                 let before = entry.cost();
                 entry.update(head, expires, kept);
                 budget.resize(&mut self.tally, before, entry.cost());
                 entry
             }
             Slot::Vacant(slot) => {
-                let entry = Box::new(Entry::new(hash, key.clone(), head, expires, kept));
+                let entry = Box::new(Entry::new(key.clone(), head, expires, kept));
                 budget.add(&mut self.tally, entry.cost());
-                slot.insert(entry).into_mut()
+                &mut slot.insert((hash, entry)).into_mut().1
             }
         };
         let bucket = Expiry::bucket(expires).min(Expiry::horizon(now));
@@ -80,9 +81,9 @@ impl Shard {
     }
 
     pub(super) fn remove(&mut self, hash: u64, key: &RecordKey, budget: &Budget) {
-        let is_key = |entry: &Boxed| entry.is_key(hash, key);
+        let is_key = |(known, entry): &Boxed| *known == hash && entry.is_key(key);
         if let Ok(found) = self.table.find_entry(hash, is_key) {
-            budget.remove(&mut self.tally, found.remove().0.cost());
+            budget.remove(&mut self.tally, found.remove().0.1.cost());
         }
     }
 
@@ -93,13 +94,13 @@ impl Shard {
             let Some((bucket, hash)) = self.expiry.pop_due(now) else {
                 return Swept::All { removed };
             };
-            let is_due = |entry: &Boxed| entry.hash() == hash && entry.scheduled == bucket;
+            let is_due = |(known, entry): &Boxed| *known == hash && entry.scheduled == bucket;
             let Ok(mut found) = self.table.find_entry(hash, is_due) else {
                 continue;
             };
-            let entry = found.get_mut();
+            let entry = &mut found.get_mut().1;
             if entry.expires() <= now {
-                budget.remove(&mut self.tally, found.remove().0.cost());
+                budget.remove(&mut self.tally, found.remove().0.1.cost());
                 removed += 1;
             } else {
                 entry.scheduled = Expiry::bucket(entry.expires()).min(Expiry::horizon(now));
@@ -119,10 +120,10 @@ impl Shard {
         let mut evicted = false;
         // What stands in the index without a record behind it goes on the way.
         while let Some((bucket, hash)) = self.expiry.pop() {
-            let stands_here = |entry: &Boxed| entry.hash() == hash && entry.scheduled == bucket;
+            let stands_here = |(known, entry): &Boxed| *known == hash && entry.scheduled == bucket;
             match self.table.find_entry(hash, stands_here) {
-                Ok(found) if found.get().is_answer() => {
-                    budget.remove(&mut self.tally, found.remove().0.cost());
+                Ok(found) if found.get().1.is_answer() => {
+                    budget.remove(&mut self.tally, found.remove().0.1.cost());
                     evicted = true;
                     break;
                 }
@@ -139,7 +140,7 @@ impl Shard {
     /// Gives memory back after many records have gone.
     pub(super) fn shrink(&mut self) {
         if self.table.capacity() > 4 * self.table.len().max(16) {
-            self.table.shrink_to(2 * self.table.len(), |entry| entry.hash());
+            self.table.shrink_to(2 * self.table.len(), |(hash, _)| *hash);
         }
         if self.watchers.is_empty() {
             self.watchers.shrink_to_fit();
@@ -169,6 +170,8 @@ impl Shard {
     }
 
     pub(super) fn find(&self, hash: u64, key: &RecordKey) -> Option<&Entry> {
-        self.table.find(hash, |entry| entry.is_key(hash, key)).map(|entry| &**entry)
+        self.table
+            .find(hash, |(known, entry)| *known == hash && entry.is_key(key))
+            .map(|(_, entry)| &**entry)
     }
 }
