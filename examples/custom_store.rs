@@ -14,12 +14,12 @@
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::table::{self, Living, Step, Write};
 use idempotent_runtime::store::{
-    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Head, Maintenance,
-    Record, Renewed, Resolution, Resolved, Settled, State, Store, StoreError, StoreErrorKind,
-    StoreFuture, Token, Value, Watch,
+    Answer, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head,
+    Maintenance, Record, Renewed, Resolution, Resolved, Settled, State, Store, StoreError,
+    StoreErrorKind, StoreFuture, Token, Value, Watch,
 };
 use idempotent_runtime::testing::{MAX_SLACK, Subject, contract};
-use idempotent_runtime::{Abandon, Error, Fingerprint, Idempotency, current, idempotent};
+use idempotent_runtime::{Error, Fingerprint, Idempotency, current, idempotent};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
@@ -57,10 +57,15 @@ impl FileStore {
         file.lock()?;
         let mut living = HashMap::new();
         for line in BufReader::new(&file).lines() {
-            // A line that a crash cut short was never acknowledged.
-            let Ok(line) = serde_json::from_str::<Line>(&line?) else { continue };
+            let line: Line = match serde_json::from_str(&line?) {
+                Ok(line) => line,
+                // A line that a crash cut short was never acknowledged.
+                Err(error) if error.is_eof() => continue,
+                // To take a record that cannot be read for none would run its body again.
+                Err(error) => return Err(error.into()),
+            };
             match line.record {
-                Some(record) => living.insert(line.key, record.into_kept()?),
+                Some(record) => living.insert(line.key, record.into_kept()),
                 None => living.remove(&line.key),
             };
         }
@@ -247,59 +252,41 @@ struct Line {
 
 #[derive(Serialize, Deserialize)]
 struct LineRecord {
-    state: String,
+    state: State,
     token: [u8; 16],
     number: u32,
     fence: u64,
     fingerprint: Option<[u8; 16]>,
-    abandon: Abandon,
-    lease: Duration,
-    linger: Duration,
+    claim: Claim,
     expires: Duration,
     value: Option<Vec<u8>>,
 }
 
-const STATES: [State; 6] = [
-    State::Processing,
-    State::Abandoned,
-    State::FailedFree,
-    State::FailedFinal,
-    State::Succeeded,
-    State::Taken,
-];
-
 impl LineRecord {
     fn of(kept: &Kept) -> Self {
-        let Head { attempt, state, abandon, lease, linger } = kept.head;
+        let Head { attempt, state } = kept.head;
         Self {
-            state: format!("{state:?}"),
+            state,
             token: attempt.token.to_bytes(),
             number: attempt.number,
             fence: attempt.fence,
             fingerprint: attempt.fingerprint.map(Fingerprint::to_bytes),
-            abandon,
-            lease,
-            linger,
+            claim: attempt.claim,
             expires: kept.expires,
             value: kept.value.as_ref().map(|value| value.as_bytes().to_vec()),
         }
     }
 
-    /// A record that cannot be read is an error: to take it for none would run its body again.
-    fn into_kept(self) -> io::Result<Kept> {
-        let state = STATES
-            .into_iter()
-            .find(|state| format!("{state:?}") == self.state)
-            .ok_or_else(|| io::Error::other(format!("unknown state `{}`", self.state)))?;
+    fn into_kept(self) -> Kept {
         let attempt = AttemptId {
             token: Token::from_bytes(self.token),
             number: self.number,
             fence: self.fence,
             fingerprint: self.fingerprint.map(Fingerprint::from_bytes),
+            claim: self.claim,
         };
-        let Self { abandon, lease, linger, expires, .. } = self;
-        let head = Head { attempt, state, abandon, lease, linger };
-        Ok(Kept { head, value: self.value.map(Value::from), expires })
+        let head = Head { attempt, state: self.state };
+        Kept { head, value: self.value.map(Value::from), expires: self.expires }
     }
 }
 
@@ -365,7 +352,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for line in text.lines().filter(|line| !line.is_empty()) {
         let line: Line = serde_json::from_str(line)?;
         let record = line.record.ok_or("nothing was deleted")?;
-        println!("  {}  {:<10}  attempt {}", line.key, record.state, record.number);
+        let state = format!("{:?}", record.state);
+        println!("  {}  {state:<10}  attempt {}", line.key, record.number);
     }
 
     contract::all(&Examined(Arc::new(FileStore::open(&path)?))).await;

@@ -150,8 +150,11 @@ async fn a_follower_with_a_longer_lease_does_not_carry_on_with_a_shorter_one() {
     let call = |lease: Duration| {
         let bench = bench.clone();
         tokio::spawn(async move {
-            let body =
-                async { Ok::<_, Error>(bench.op().get().await?.unwrap().head.lease.as_secs()) };
+            let body = async {
+                Ok::<_, Error>(
+                    bench.op().get().await?.unwrap().head.attempt.claim.lease().as_secs(),
+                )
+            };
             bench.op().lease(lease).run(body).await
         })
     };

@@ -269,7 +269,7 @@ impl Due {
 mod tests {
     use super::*;
     use crate::clock::Manual;
-    use crate::store::Token;
+    use crate::store::{Claim, Token};
 
     const LEASE: Duration = Duration::from_secs(30);
 
@@ -286,8 +286,9 @@ mod tests {
 
     impl Bench {
         fn lease(&self, max_run: Duration) -> Arc<Lease> {
-            let attempt =
-                AttemptId { token: Token::random(), number: 1, fence: 1, fingerprint: None };
+            let claim = Claim::Window { window: LEASE };
+            let token = Token::random();
+            let attempt = AttemptId { token, number: 1, fence: 1, fingerprint: None, claim };
             let terms = Terms {
                 retention: LEASE,
                 length: LEASE,

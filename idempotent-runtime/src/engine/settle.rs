@@ -397,10 +397,7 @@ async fn release_until_gone(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
         Grant::Yes(attempt) => (attempt, true),
         Grant::No => return,
         // Verbs compare by token; number and fence are those of the record.
-        Grant::Unknown => {
-            let BeginRequest { token, fingerprint, fence_seed: fence, .. } = request;
-            (AttemptId { token, number: 1, fence, fingerprint }, false)
-        }
+        Grant::Unknown => (request.first_attempt(), false),
     };
     let length = held_for(&request);
     let until = core.clock.now().after(length);

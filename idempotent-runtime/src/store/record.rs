@@ -8,6 +8,7 @@ use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
 use crate::sync::rng;
 use rand::Rng as _;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,10 +56,13 @@ pub struct AttemptId {
     pub fence: u64,
     /// What the caller's payload was, if it gave one.
     pub fingerprint: Option<Fingerprint>,
+    /// How the key is held.
+    pub claim: Claim,
 }
 
 /// Where a record stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum State {
     /// An attempt was granted and has not ended.
     Processing,
@@ -81,18 +85,12 @@ pub struct Head {
     pub attempt: AttemptId,
     /// Where the record stands.
     pub state: State,
-    /// What an attempt that never ended means for the next one.
-    pub abandon: Abandon,
-    /// How long others stay away without a sign of life.
-    pub lease: Duration,
-    /// How long a processing record lives on after its lease.
-    pub linger: Duration,
 }
 
 impl Head {
     /// How much of the lease is left for a record that still lives for `ttl`; zero when it is over.
     pub fn lease_left(&self, ttl: Duration) -> Duration {
-        ttl.saturating_sub(self.linger)
+        ttl.saturating_sub(self.attempt.claim.linger())
     }
 }
 
@@ -157,8 +155,9 @@ pub struct BeginRequest {
     pub claim: Claim,
 }
 
-/// How `begin` wants to hold a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a key is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Claim {
     /// For one attempt, with a lease that is renewed until a terminal verb.
     Lease {
@@ -174,6 +173,49 @@ pub enum Claim {
         /// How long, from now.
         window: Duration,
     },
+}
+
+impl Claim {
+    /// How long others stay away without a sign of life. A window has no lease.
+    pub fn lease(&self) -> Duration {
+        match *self {
+            Self::Lease { lease, .. } => lease,
+            Self::Window { .. } => Duration::ZERO,
+        }
+    }
+
+    /// How long the record lives without a sign of life, the lease aside.
+    pub fn linger(&self) -> Duration {
+        match *self {
+            Self::Lease { linger, .. } => linger,
+            Self::Window { window } => window,
+        }
+    }
+
+    /// What an attempt that never ends means for the next one. The end of a window frees its key.
+    pub fn abandon(&self) -> Abandon {
+        match *self {
+            Self::Lease { abandon, .. } => abandon,
+            Self::Window { .. } => Abandon::Retry,
+        }
+    }
+
+    /// How long a record that is held like this lives if nothing follows.
+    pub fn ttl(&self) -> Duration {
+        self.lease().saturating_add(self.linger())
+    }
+}
+
+impl BeginRequest {
+    /// The attempt as which the body runs if this request is granted without a record.
+    pub fn first_attempt(&self) -> AttemptId {
+        self.attempt(1, self.fence_seed)
+    }
+
+    pub(crate) fn attempt(&self, number: u32, fence: u64) -> AttemptId {
+        let Self { token, fingerprint, claim, .. } = *self;
+        AttemptId { token, number, fence, fingerprint, claim }
+    }
 }
 
 /// The answer to `begin`. `V` is the value that comes with a final answer.

@@ -41,7 +41,7 @@ pub type Step<A> = (A, Write);
 /// Who may run the body.
 pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> {
     let Some(Living { head, ttl }) = record else {
-        return grant(request, 1, request.fence_seed);
+        return grant(request.first_attempt());
     };
     let attempt = head.attempt;
     let same_token = attempt.token == request.token;
@@ -55,12 +55,14 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
         }
         State::Processing if !lease_left.is_zero() => {
             // A server clock that was set back must not keep callers away for longer than a lease.
-            Begun::InFlight { retry_after: lease_left.min(head.lease) }
+            Begun::InFlight { retry_after: lease_left.min(attempt.claim.lease()) }
         }
-        State::Processing if head.abandon == Abandon::Retry => return take_over(&head, request),
+        State::Processing if attempt.claim.abandon() == Abandon::Retry => {
+            return take_over(&attempt, request);
+        }
         State::Processing | State::Abandoned => Begun::Indeterminate { number: attempt.number },
         State::FailedFree if same_token => Begun::Superseded,
-        State::FailedFree => return take_over(&head, request),
+        State::FailedFree => return take_over(&attempt, request),
         State::FailedFinal => Begun::FailedFinal { number: attempt.number, value: () },
         State::Succeeded => Begun::Succeeded { number: attempt.number, value: () },
         // A window that was begun again with its own token: the reply was lost.
@@ -77,13 +79,7 @@ pub fn complete(
     retention: Duration,
 ) -> Step<Completed> {
     let Some(Living { head, .. }) = record else {
-        let head = Head {
-            attempt: *attempt,
-            state: State::Succeeded,
-            abandon: Abandon::Retry,
-            lease: Duration::ZERO,
-            linger: retention,
-        };
+        let head = Head { attempt: *attempt, state: State::Succeeded };
         return (Completed::Vanished, Write::Put { head, ttl: retention });
     };
     match (owner(&head, attempt), head.state) {
@@ -111,10 +107,10 @@ pub fn fail(
 
 /// The body started, and was dropped or panicked.
 pub fn abandon(record: Option<Living>, attempt: &AttemptId, retention: Duration) -> Step<Settled> {
-    let policy = record.map(|record| record.head.abandon);
+    let policy = record.map(|record| record.head.attempt.claim.abandon());
     match policy {
         Some(Abandon::Block) => {
-            let write = |head: &Head| put(head, State::Abandoned, head.linger);
+            let write = |head: &Head| put(head, State::Abandoned, head.attempt.claim.linger());
             settle(record, attempt, write, State::Abandoned)
         }
         _ => fail(record, attempt, &Failure::Free, retention),
@@ -142,7 +138,7 @@ pub fn renew(record: Option<Living>, attempt: &AttemptId, lease: Duration) -> St
         Some(Living { head, ttl })
             if head.state == State::Processing && head.attempt.token == attempt.token =>
         {
-            let longer = head.linger.saturating_add(lease);
+            let longer = head.attempt.claim.linger().saturating_add(lease);
             let write = if longer > ttl { Write::Put { head, ttl: longer } } else { Write::Keep };
             (Renewed::Extended, write)
         }
@@ -195,32 +191,18 @@ pub fn resolve<V>(
     (Resolved::Done, put(&head, state, retention))
 }
 
-fn grant(request: &BeginRequest, number: u32, fence: u64) -> Step<Begun<()>> {
-    let attempt =
-        AttemptId { token: request.token, number, fence, fingerprint: request.fingerprint };
-    let (head, ttl) = match request.claim {
-        Claim::Lease { lease, linger, abandon } => (
-            Head { attempt, state: State::Processing, abandon, lease, linger },
-            lease.saturating_add(linger),
-        ),
-        Claim::Window { window } => (
-            Head {
-                attempt,
-                state: State::Taken,
-                abandon: Abandon::Retry,
-                lease: Duration::ZERO,
-                linger: window,
-            },
-            window,
-        ),
+fn grant(attempt: AttemptId) -> Step<Begun<()>> {
+    let state = match attempt.claim {
+        Claim::Lease { .. } => State::Processing,
+        Claim::Window { .. } => State::Taken,
     };
-    (Begun::Fresh(attempt), Write::Put { head, ttl })
+    let write = Write::Put { head: Head { attempt, state }, ttl: attempt.claim.ttl() };
+    (Begun::Fresh(attempt), write)
 }
 
-fn take_over(head: &Head, request: &BeginRequest) -> Step<Begun<()>> {
-    let number = head.attempt.number.saturating_add(1);
-    let fence = request.fence_seed.max(head.attempt.fence.saturating_add(1));
-    grant(request, number, fence)
+fn take_over(last: &AttemptId, request: &BeginRequest) -> Step<Begun<()>> {
+    let fence = request.fence_seed.max(last.fence.saturating_add(1));
+    grant(request.attempt(last.number.saturating_add(1), fence))
 }
 
 /// The shared rule of the terminal verbs: by token, first one wins, a repeat is fine.

@@ -61,14 +61,7 @@ impl Situation {
     /// The first attempt of [`OWNER`] in this situation, without a fingerprint, `retry`.
     fn record(self) -> Living {
         let ttl = if self == Self::Running { LEASE + LINGER } else { LINGER };
-        let head = Head {
-            attempt: attempt(OWNER),
-            state: self.state(),
-            abandon: Abandon::Retry,
-            lease: LEASE,
-            linger: LINGER,
-        };
-        Living { head, ttl }
+        Living { head: Head { attempt: attempt(OWNER), state: self.state() }, ttl }
     }
 }
 
@@ -98,7 +91,7 @@ impl Build for Living {
     }
 
     fn block(mut self) -> Self {
-        self.head.abandon = Abandon::Block;
+        self.head.attempt.claim = lease(Abandon::Block);
         self
     }
 
@@ -113,7 +106,8 @@ fn token(mark: u8) -> Token {
 }
 
 fn attempt(mark: u8) -> AttemptId {
-    AttemptId { token: token(mark), number: 1, fence: 1_000, fingerprint: None }
+    let claim = lease(Abandon::Retry);
+    AttemptId { token: token(mark), number: 1, fence: 1_000, fingerprint: None, claim }
 }
 
 fn lease(abandon: Abandon) -> Claim {

@@ -3,7 +3,7 @@
 //! Each seed makes one sequence of verbs on a few keys, with time passing in between, late and
 //! repeated messages included. A failure names its seed and the calls that led to it.
 
-use super::model::{Call, Model, guess, payloads, records_agree};
+use super::model::{Call, Model, payloads, records_agree};
 use super::subject::{MAX_SLACK, Subject};
 use crate::config::Abandon;
 use crate::key::{RecordKey, hex};
@@ -175,7 +175,7 @@ impl Track {
         match self.attempts.last() {
             Some(last) if !dice.one_in(3) => *last,
             Some(_) if dice.one_in(2) => self.attempts[dice.below(self.attempts.len())],
-            _ => guess(&self.requests[dice.below(self.requests.len())]),
+            _ => self.requests[dice.below(self.requests.len())].first_attempt(),
         }
     }
 }

@@ -174,12 +174,6 @@ fn with<A>(wrap: fn(A) -> Reply, (answer, write): table::Step<A>) -> (Reply, Wri
     (wrap(answer), write)
 }
 
-/// What whoever sent `request` would call its attempt if it never got an answer.
-pub(super) fn guess(request: &BeginRequest) -> AttemptId {
-    let BeginRequest { token, fingerprint, fence_seed, .. } = *request;
-    AttemptId { token, number: 1, fence: fence_seed, fingerprint }
-}
-
 /// Two payloads that differ.
 pub(super) fn payloads() -> [Fingerprint; 2] {
     [Fingerprint::of("one"), Fingerprint::of("two")]

@@ -4,7 +4,7 @@ use crate::clock::{Clock, Manual, Moment};
 use crate::engine::lease::{Lease, Leases, Terms};
 use crate::key::RecordKey;
 use crate::race::race;
-use crate::store::{AttemptId, Token};
+use crate::store::{AttemptId, Claim, Token};
 use crate::sync::check;
 use shuttle::future::{block_on, spawn};
 use shuttle::sync::mpsc::{Sender, channel};
@@ -34,7 +34,8 @@ impl Bench {
     /// A lease whose number chooses its shard.
     fn lease(&self, number: u8, length: Duration) -> Arc<Lease> {
         let token = Token::from_bytes([number; 16]);
-        let attempt = AttemptId { token, number: 1, fence: 1, fingerprint: None };
+        let claim = Claim::Window { window: length };
+        let attempt = AttemptId { token, number: 1, fence: 1, fingerprint: None, claim };
         let sent_at = self.clock.now();
         let clock = Clock::system();
         let terms = Terms { retention: LEASE, length, max_run: LEASE * 10, sent_at, clock };

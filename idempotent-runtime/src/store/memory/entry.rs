@@ -5,7 +5,7 @@ use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
 use crate::store::table::Living;
-use crate::store::{AttemptId, Head, State, Token, Value};
+use crate::store::{AttemptId, Claim, Head, State, Token, Value};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -59,14 +59,17 @@ const STATES: [State; 6] = [
     State::Taken,
 ];
 
-const BLOCK: u64 = 0b1000;
+const BLOCK: u64 = 0b0_1000;
+const WINDOW: u64 = 0b1_0000;
 
 fn state_and_policy(head: &Head) -> u64 {
     let state = STATES.iter().position(|state| *state == head.state).unwrap_or(0) as u64;
-    match head.abandon {
-        Abandon::Retry => state,
-        Abandon::Block => state | BLOCK,
-    }
+    state
+        | match head.attempt.claim {
+            Claim::Lease { abandon: Abandon::Retry, .. } => 0,
+            Claim::Lease { abandon: Abandon::Block, .. } => BLOCK,
+            Claim::Window { .. } => WINDOW,
+        }
 }
 
 impl Entry {
@@ -90,13 +93,14 @@ impl Entry {
     pub(super) fn update(&mut self, head: &Head, expires: Moment, value: Option<Value>) {
         self.expires = expires;
         self.fence = Packed::new(head.attempt.fence, state_and_policy(head));
-        self.linger_ms = Packed::new(millis(head.linger), head.attempt.number.into());
+        self.linger_ms =
+            Packed::new(millis(head.attempt.claim.linger()), head.attempt.number.into());
         self.token = head.attempt.token;
         if self.fingerprint.as_deref() != head.attempt.fingerprint.as_ref() {
             self.fingerprint = head.attempt.fingerprint.map(Box::new);
         }
         self.value = value;
-        self.lease_ms = u32::try_from(millis(head.lease)).unwrap_or(u32::MAX);
+        self.lease_ms = u32::try_from(millis(head.attempt.claim.lease())).unwrap_or(u32::MAX);
     }
 
     pub(super) fn expires(&self) -> Moment {
@@ -129,7 +133,7 @@ impl Entry {
     }
 
     fn state(&self) -> State {
-        let number = (self.fence.high() & !BLOCK) as usize;
+        let number = (self.fence.high() & !(BLOCK | WINDOW)) as usize;
         STATES.get(number).copied().unwrap_or(State::Processing)
     }
 
@@ -140,15 +144,20 @@ impl Entry {
                 number: u32::try_from(self.linger_ms.high()).unwrap_or(u32::MAX),
                 fence: self.fence.low(),
                 fingerprint: self.fingerprint.as_deref().copied(),
+                claim: self.claim(),
             },
             state: self.state(),
-            abandon: match self.fence.high() & BLOCK {
-                0 => Abandon::Retry,
-                _ => Abandon::Block,
-            },
-            lease: Duration::from_millis(self.lease_ms.into()),
-            linger: Duration::from_millis(self.linger_ms.low()),
         }
+    }
+
+    fn claim(&self) -> Claim {
+        let linger = Duration::from_millis(self.linger_ms.low());
+        let flags = self.fence.high();
+        if flags & WINDOW != 0 {
+            return Claim::Window { window: linger };
+        }
+        let abandon = if flags & BLOCK == 0 { Abandon::Retry } else { Abandon::Block };
+        Claim::Lease { lease: Duration::from_millis(self.lease_ms.into()), linger, abandon }
     }
 }
 
@@ -177,18 +186,22 @@ mod tests {
     #[test]
     fn what_is_packed_comes_back() {
         for state in STATES {
-            for abandon in [Abandon::Retry, Abandon::Block] {
+            let linger = crate::config::LONGEST;
+            let lease = Duration::from_secs(24 * 3_600);
+            for claim in [
+                Claim::Lease { lease, linger, abandon: Abandon::Retry },
+                Claim::Lease { lease, linger, abandon: Abandon::Block },
+                Claim::Window { window: linger },
+            ] {
                 let head = Head {
                     attempt: AttemptId {
                         token: Token::random(),
                         number: 77,
                         fence: (1 << 53) - 1,
                         fingerprint: Some(Fingerprint::of("payload")),
+                        claim,
                     },
                     state,
-                    abandon,
-                    lease: Duration::from_secs(24 * 3_600),
-                    linger: crate::config::LONGEST,
                 };
                 let now = Moment::from_nanos(5);
                 let expires = now.after(Duration::from_secs(1));

@@ -26,13 +26,8 @@ fn without_a_record_the_first_attempt_is_granted() {
     assert_eq!(attempt.token, token(OWNER));
     assert_eq!((attempt.number, attempt.fence), (1, request.fence_seed));
     assert_eq!(attempt.fingerprint, request.fingerprint);
-    let head = Head {
-        attempt,
-        state: State::Processing,
-        abandon: Abandon::Retry,
-        lease: LEASE,
-        linger: LINGER,
-    };
+    let head = Head { attempt, state: State::Processing };
+    assert_eq!(attempt.claim, lease(Abandon::Retry));
     assert_eq!(record, Living { head, ttl: LEASE + LINGER });
 }
 
@@ -40,7 +35,7 @@ fn without_a_record_the_first_attempt_is_granted() {
 fn the_record_keeps_the_policy_it_was_begun_with() {
     let request = BeginRequest { claim: lease(Abandon::Block), ..request(OWNER) };
     let (_, record) = granted(begin(None, &request));
-    assert_eq!(record.head.abandon, Abandon::Block);
+    assert_eq!(record.head.attempt.claim, lease(Abandon::Block));
 }
 
 #[test]

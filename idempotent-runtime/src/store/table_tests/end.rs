@@ -56,7 +56,7 @@ fn a_free_failure_frees_a_running_attempt_once() {
 fn a_free_failure_keeps_number_fence_and_token_but_binds_no_payload() {
     let record = Situation::Running.record().number(3).fence(9).bound_to("payload");
     let freed = written(fail(Some(record), &attempt(OWNER), &Failure::Free, RETENTION).1);
-    let kept = AttemptId { token: token(OWNER), number: 3, fence: 9, fingerprint: None };
+    let kept = AttemptId { number: 3, fence: 9, ..attempt(OWNER) };
     assert_eq!(freed.head.attempt, kept);
 }
 

@@ -71,9 +71,7 @@ struct World {
 impl World {
     /// What this mark was granted, or thinks it was if it never got an answer.
     fn attempt(&self, mark: u8) -> AttemptId {
-        let BeginRequest { token, fingerprint, fence_seed, .. } = self.requests[&mark];
-        let guess = AttemptId { token, number: 1, fence: fence_seed, fingerprint };
-        self.granted.get(&mark).copied().unwrap_or(guess)
+        self.granted.get(&mark).copied().unwrap_or_else(|| self.requests[&mark].first_attempt())
     }
 
     fn apply(&mut self, write: Write) {
@@ -132,7 +130,10 @@ impl World {
                     panic!("refused without a record: {answer:?}");
                 };
                 if let Begun::InFlight { retry_after } = answer {
-                    assert!(!retry_after.is_zero() && retry_after <= head.lease.min(ttl));
+                    assert!(
+                        !retry_after.is_zero()
+                            && retry_after <= head.attempt.claim.lease().min(ttl)
+                    );
                 }
             }
         }
@@ -188,7 +189,8 @@ fn may_start(record: Option<Living>, request: &BeginRequest) -> bool {
     let own = head.attempt.token == request.token;
     match head.state {
         State::Processing => {
-            own || (head.lease_left(ttl).is_zero() && head.abandon == Abandon::Retry)
+            own || (head.lease_left(ttl).is_zero()
+                && head.attempt.claim.abandon() == Abandon::Retry)
         }
         State::FailedFree => !own,
         State::Taken => own,

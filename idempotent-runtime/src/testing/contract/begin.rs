@@ -14,13 +14,8 @@ pub async fn first_begin_is_granted(subject: &dyn Subject) {
     assert_eq!(bench.get().await, None);
     let request = asking_with(payloads()[0]);
     let attempt = bench.granted(&request).await;
-    let expected = AttemptId {
-        token: request.token,
-        number: 1,
-        fence: SEED,
-        fingerprint: request.fingerprint,
-    };
-    assert_eq!(attempt, expected);
+    let BeginRequest { token, fingerprint, claim, .. } = request;
+    assert_eq!(attempt, AttemptId { token, number: 1, fence: SEED, fingerprint, claim });
     let record = bench.assert_lives(LEASE + LINGER).await;
     assert_eq!((record.head.state, record.head.attempt), (State::Processing, attempt));
 }

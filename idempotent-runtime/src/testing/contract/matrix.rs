@@ -6,7 +6,7 @@ use super::bench::{
     value,
 };
 use crate::store::{AttemptId, BeginRequest, Completed, Failure, Resolution, Settled, Token};
-use crate::testing::model::{Call, Model, guess, payloads, records_agree};
+use crate::testing::model::{Call, Model, payloads, records_agree};
 use std::time::Duration;
 
 /// A situation in which a verb can find a key.
@@ -55,7 +55,7 @@ impl Situation {
             _ => asking(),
         };
         if matches!(self, Self::Nothing) {
-            return (request, guess(&request));
+            return (request, request.first_attempt());
         }
         if matches!(self, Self::RunningAgain | Self::TakenAgain) {
             let first = bench.granted(&asking()).await;
@@ -87,7 +87,7 @@ impl Situation {
 async fn follow(subject: &dyn Subject, calls: impl Fn(&BeginRequest, AttemptId) -> Vec<Call>) {
     let slack = subject.slack();
     for situation in Situation::ALL {
-        let count = calls(&asking(), guess(&asking())).len();
+        let count = calls(&asking(), asking().first_attempt()).len();
         for index in 0..count {
             let bench = Bench::new(subject);
             let (request, attempt) = situation.arrange(&bench).await;

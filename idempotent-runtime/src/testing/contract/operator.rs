@@ -5,7 +5,6 @@ use super::bench::{
     Bench, LEASE, LINGER, RETENTION, asking, asking_for_a_window, asking_to_block, asking_with,
     value,
 };
-use crate::config::Abandon;
 use crate::store::{Begun, Completed, Failure, Forgotten, Head, Resolution, Resolved, State};
 use crate::testing::model::payloads;
 
@@ -15,13 +14,8 @@ pub async fn get_shows_the_whole_record(subject: &dyn Subject) {
     assert_eq!(bench.get().await, None);
     let request = asking_with(payloads()[0]);
     let attempt = bench.granted(&request).await;
-    let begun = Head {
-        attempt,
-        state: State::Processing,
-        abandon: Abandon::Retry,
-        lease: LEASE,
-        linger: LINGER,
-    };
+    assert_eq!(attempt.claim, request.claim);
+    let begun = Head { attempt, state: State::Processing };
     for _ in 0..2 {
         let record = bench.assert_lives(LEASE + LINGER).await;
         assert_eq!((record.head, record.value), (begun, None));
