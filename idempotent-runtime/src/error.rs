@@ -102,6 +102,7 @@ impl Error {
             StoreErrorKind::Contended => ErrorKind::InProgress,
             StoreErrorKind::NotReplicated => ErrorKind::NotReplicated,
             StoreErrorKind::Undecodable => ErrorKind::Undecodable,
+            StoreErrorKind::Misconfigured => ErrorKind::Misconfigured,
         };
         Self::new(kind, operation).with_message(error.to_string()).with_source(error)
     }

@@ -1,6 +1,8 @@
 //! What the tests share: instances on clocks that can be moved, and waiting for conditions.
 #![allow(missing_docs)]
 
+pub mod redis;
+
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
 use idempotent_runtime::{Config, Error, Idempotency, Mode, Operation};

@@ -109,7 +109,10 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
                 }
                 StoreErrorKind::Contended if core.clock.now().since(started) < CONTENTION_LIMIT => {
                 }
-                StoreErrorKind::Full | StoreErrorKind::Contended | StoreErrorKind::Undecodable => {
+                StoreErrorKind::Full
+                | StoreErrorKind::Contended
+                | StoreErrorKind::Undecodable
+                | StoreErrorKind::Misconfigured => {
                     give_up(call, slot);
                     return (Err(error), sent_at);
                 }

@@ -28,6 +28,8 @@ pub enum StoreErrorKind {
     NotReplicated,
     /// The record holds something this version cannot read. The verb had no effect.
     Undecodable,
+    /// It is set up wrongly: an address, a password, a permission. The verb had no effect.
+    Misconfigured,
 }
 
 impl StoreError {

@@ -5,6 +5,8 @@ mod error;
 mod future;
 mod memory;
 mod record;
+#[cfg(feature = "redis")]
+mod redis;
 pub mod table;
 mod watch;
 
@@ -15,6 +17,8 @@ pub use record::{
     AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, Record, Renewed,
     Resolution, Resolved, Settled, State, Token, Value,
 };
+#[cfg(feature = "redis")]
+pub use redis::{RedisBuilder, RedisStore};
 pub use watch::Watch;
 
 use crate::key::RecordKey;
@@ -34,8 +38,8 @@ pub type Answer<'a, T> = StoreFuture<'a, Result<T, StoreError>>;
 ///   its remaining time to live, call the function of the verb's name, write what it returns;
 /// * MUST take time from one clock for all callers (the server's), never from the caller's;
 /// * MUST keep what it acknowledged until its time to live is over, and MUST NOT evict earlier;
-/// * MUST answer [`StoreErrorKind::Full`], [`StoreErrorKind::Contended`] and
-///   [`StoreErrorKind::Undecodable`] only if the verb had no effect; any other failure counts as "may
+/// * MUST answer [`StoreErrorKind::Full`], [`StoreErrorKind::Contended`],
+///   [`StoreErrorKind::Undecodable`] and [`StoreErrorKind::Misconfigured`] only if the verb had no effect; any other failure counts as "may
 ///   or may not have taken effect";
 /// * MUST let [`complete`](Store::complete) and [`renew`](Store::renew) of a granted attempt
 ///   succeed when it is full, `complete` without its value if need be;

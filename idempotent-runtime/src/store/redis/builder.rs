@@ -1,0 +1,303 @@
+//! How a [`RedisStore`] is set up.
+
+use super::RedisStore;
+use super::error::misconfigured;
+use super::features::{Features, ServerVersion, field};
+use super::links::Links;
+use super::replication::Replication;
+use super::server::{Publish, Server};
+use super::target::{GivenConnection, Sentinel, Target, Timeouts, Tls, connect_error, parse};
+use super::wakes::Wakes;
+use crate::store::StoreError;
+use redis::aio::ConnectionLike;
+use redis::{Cmd, ConnectionAddr, ConnectionInfo, Value};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a [`RedisStore`] reaches its servers, and what it demands of them.
+///
+/// ```no_run
+/// use idempotent_runtime::store::RedisStore;
+/// use std::time::Duration;
+///
+/// # async fn connect() -> Result<(), idempotent_runtime::store::StoreError> {
+/// let store = RedisStore::builder("redis://app:secret@redis.internal/2")
+///     .timeout(Duration::from_secs(1))
+///     .replication(1, Duration::from_millis(200))
+///     .connect()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is connected until `connect`"]
+pub struct RedisBuilder {
+    place: Result<Place, StoreError>,
+    login: Login,
+    timeouts: Timeouts,
+    replication: Option<Replication>,
+    eviction: Eviction,
+    tls: Tls,
+}
+
+/// Where the servers are, as it was given.
+enum Place {
+    Single(ConnectionInfo),
+    Cluster(Vec<ConnectionInfo>),
+    Sentinel { master: String, sentinels: Vec<ConnectionInfo> },
+    Given(Box<dyn GivenConnection>),
+}
+
+/// How to log in where the address does not say.
+#[derive(Default)]
+struct Login {
+    user: Option<String>,
+    password: Option<String>,
+    database: Option<i64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Eviction {
+    Refused,
+    Allowed,
+}
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+impl RedisBuilder {
+    fn new(place: Result<Place, StoreError>) -> Self {
+        Self {
+            place,
+            login: Login::default(),
+            timeouts: Timeouts { connect: TIMEOUT, response: TIMEOUT },
+            replication: None,
+            eviction: Eviction::Refused,
+            tls: Tls::default(),
+        }
+    }
+
+    pub(super) fn single(url: &str) -> Self {
+        Self::new(parse(url).map(Place::Single))
+    }
+
+    pub(super) fn cluster<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Self {
+        Self::new(parse_all(urls, "node").map(Place::Cluster))
+    }
+
+    pub(super) fn sentinel<U: AsRef<str>>(master: &str, urls: impl IntoIterator<Item = U>) -> Self {
+        let master = master.to_owned();
+        let sentinels = parse_all(urls, "sentinel");
+        Self::new(sentinels.map(|sentinels| Place::Sentinel { master, sentinels }))
+    }
+
+    pub(super) fn given(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
+        Self::new(Ok(Place::Given(Box::new(connection))))
+    }
+
+    /// How long a server may take to answer, and to take a connection; two seconds if not set.
+    ///
+    /// A command that was not answered in time may have taken effect all the same. The connection
+    /// it was sent on is replaced.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts = Timeouts { connect: timeout, response: timeout };
+        self
+    }
+
+    /// The user and password of the master behind sentinels, or of the nodes of a cluster, where
+    /// the addresses do not name them.
+    pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.login.user = Some(user.into());
+        self.login.password = Some(password.into());
+        self
+    }
+
+    /// The number of the database; 0 if neither this nor the address says another.
+    pub fn database(mut self, database: i64) -> Self {
+        self.login.database = Some(database);
+        self
+    }
+
+    /// A grant and an answer count only when so many replicas have them; otherwise the call is
+    /// refused with `NotReplicated`, its body does not run, and the key is released.
+    ///
+    /// It costs the time that replicas need, on the connection that all callers of a runtime share.
+    /// It narrows the window in which a failover forgets, and does not close it: the replica that is
+    /// promoted need not be one of those that confirmed. With as many as there are replicas, or with
+    /// `min-replicas-to-write` on the server, an old master that is cut off grants nothing.
+    pub fn replication(mut self, replicas: usize, timeout: Duration) -> Self {
+        self.replication = (replicas > 0).then_some(Replication { replicas, timeout });
+        self
+    }
+
+    /// Accepts a server that evicts records when it is full. What it evicts is forgotten: bodies
+    /// whose answers are evicted run again.
+    pub fn allow_eviction(mut self) -> Self {
+        self.eviction = Eviction::Allowed;
+        self
+    }
+
+    /// Trusts this certificate authority, in PEM, rather than those of the system.
+    #[cfg(feature = "redis-tls")]
+    pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        let client_tls = self.tls.certificates.take().and_then(|it| it.client_tls);
+        let root_cert = Some(pem.into());
+        self.tls.certificates = Some(redis::TlsCertificates { client_tls, root_cert });
+        self
+    }
+
+    /// Shows this certificate and key, in PEM, to servers that ask for one.
+    #[cfg(feature = "redis-tls")]
+    pub fn client_certificate(
+        mut self,
+        certificate: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        let root_cert = self.tls.certificates.take().and_then(|it| it.root_cert);
+        let client_tls = Some(redis::ClientTlsConfig {
+            client_cert: certificate.into(),
+            client_key: key.into(),
+        });
+        self.tls.certificates = Some(redis::TlsCertificates { client_tls, root_cert });
+        self
+    }
+
+    /// Connects, looks at the server, and picks the commands that fit it.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if it can
+    /// never work like this: a wrong address, password or protocol, a server that is too old or
+    /// evicts records. [`Unavailable`](crate::store::StoreErrorKind::Unavailable) if nobody answers.
+    pub async fn connect(self) -> Result<RedisStore, StoreError> {
+        let Self { place, login, timeouts, replication, eviction, tls } = self;
+        let links = Links::new(target(place?, &login, tls)?, timeouts);
+        let info = info(&links).await?;
+        let server = ServerVersion::parse(&info)?;
+        let features = Features::of(&server);
+        check_eviction(&info, eviction)?;
+        warn_without_persistence(&links, &info).await;
+        let publish = match features.sharded_pubsub && links.target().is_cluster() {
+            true => Publish::ByName,
+            false => Publish::OneChannel,
+        };
+        tracing::debug!(target: "idempotent", %server, ?features, "connected");
+        let wakes = Wakes::new(Arc::clone(&links), publish);
+        let server_version = server.to_string();
+        let server = Server { links, features, replication, publish };
+        Ok(RedisStore::new(server, wakes, server_version))
+    }
+}
+
+fn parse_all<U: AsRef<str>>(
+    urls: impl IntoIterator<Item = U>,
+    what: &str,
+) -> Result<Vec<ConnectionInfo>, StoreError> {
+    let all: Vec<_> = urls.into_iter().map(|url| parse(url.as_ref())).collect::<Result<_, _>>()?;
+    match all.is_empty() {
+        true => Err(misconfigured(format!("no {what} was given\nhelp: name at least one"))),
+        false => Ok(all),
+    }
+}
+
+fn target(place: Place, login: &Login, tls: Tls) -> Result<Target, StoreError> {
+    match place {
+        Place::Single(info) => Ok(Target::Single(tls.client(login.apply(info))?)),
+        Place::Cluster(nodes) => {
+            Ok(Target::Cluster(nodes.into_iter().map(|node| login.apply(node)).collect()))
+        }
+        Place::Sentinel { master, sentinels } => {
+            // The master is reached as the sentinels are; who logs in is said apart.
+            let address = sentinels.first().map(|info| info.addr().clone());
+            let settings = match address {
+                Some(address @ ConnectionAddr::TcpTls { .. }) => {
+                    parse("redis://master")?.set_addr(address)
+                }
+                _ => parse("redis://master")?,
+            };
+            let settings = login.apply(settings);
+            let sentinels: Result<_, _> =
+                sentinels.into_iter().map(|info| tls.client(info)).collect();
+            Ok(Target::Sentinel(Sentinel { master, sentinels: sentinels?, settings, tls }))
+        }
+        Place::Given(connection) => Ok(Target::Given(connection)),
+    }
+}
+
+impl Login {
+    fn apply(&self, info: ConnectionInfo) -> ConnectionInfo {
+        let mut settings = info.redis_settings().clone();
+        if let Some(user) = &self.user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &self.password {
+            settings = settings.set_password(password);
+        }
+        if let Some(database) = self.database {
+            settings = settings.set_db(database);
+        }
+        info.set_redis_settings(settings)
+    }
+}
+
+/// What the server says about itself. In a cluster, one node speaks for all.
+async fn info(links: &Arc<Links>) -> Result<String, StoreError> {
+    use super::links::Failed;
+    let answer = match links.command(&redis::cmd("INFO")).await {
+        Ok(answer) => answer,
+        Err(Failed::NotSent(error)) => return Err(error),
+        Err(Failed::Sent(error)) => return Err(connect_error(error)),
+    };
+    info_text(answer).ok_or_else(|| misconfigured("the server does not answer INFO with a text"))
+}
+
+fn info_text(answer: Value) -> Option<String> {
+    match answer {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => Some(text),
+        Value::Map(nodes) => nodes.into_iter().find_map(|(_, answer)| info_text(answer)),
+        _ => None,
+    }
+}
+
+fn check_eviction(info: &str, eviction: Eviction) -> Result<(), StoreError> {
+    let policy = field(info, "maxmemory_policy").unwrap_or("noeviction");
+    if policy == "noeviction" {
+        return Ok(());
+    }
+    if eviction == Eviction::Allowed {
+        tracing::warn!(
+            target: "idempotent", policy,
+            "the server evicts records when it is full: what it evicts runs again"
+        );
+        return Ok(());
+    }
+    Err(misconfigured(format!(
+        "the server evicts records when it is full (maxmemory-policy is {policy}), and what it \
+         evicts runs again\nhelp: CONFIG SET maxmemory-policy noeviction, or allow_eviction()"
+    )))
+}
+
+async fn warn_without_persistence(links: &Arc<Links>, info: &str) {
+    if field(info, "aof_enabled") == Some("1") {
+        return;
+    }
+    let mut command: Cmd = redis::cmd("CONFIG");
+    command.arg("GET").arg("save");
+    // Not everybody may ask.
+    let Ok(answer) = links.command(&command).await else { return };
+    let saves: Vec<(String, String)> = redis::from_redis_value(answer).unwrap_or_default();
+    if saves.iter().any(|(name, value)| name == "save" && value.is_empty()) {
+        tracing::warn!(
+            target: "idempotent",
+            "the server keeps nothing on disk: a restart forgets every record"
+        );
+    }
+}
+
+impl fmt::Debug for RedisBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RedisBuilder")
+            .field("timeouts", &self.timeouts)
+            .field("replication", &self.replication)
+            .finish_non_exhaustive()
+    }
+}

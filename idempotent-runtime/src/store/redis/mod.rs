@@ -1,0 +1,274 @@
+//! Records in Redis or Valkey: one key a record, one round trip a verb where the server allows it.
+//!
+//! The files, in the order in which a call goes through them: [`verbs`] asks the state table,
+//! [`server`] turns one step into a command, [`links`] sends it, [`target`] connects.
+
+mod builder;
+mod error;
+mod features;
+mod links;
+mod name;
+mod replication;
+mod script;
+mod server;
+mod target;
+mod verbs;
+mod wakes;
+mod wire;
+
+pub use builder::RedisBuilder;
+
+use self::name::Name;
+use self::server::Server;
+use self::wakes::Wakes;
+use crate::key::RecordKey;
+use crate::store::{
+    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Record, RenewRequest,
+    Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreFuture, Value, Watch, table,
+};
+use ::redis::aio::ConnectionLike;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Keeps records in Redis 6.2 or later, or in Valkey: alone, behind sentinels, or in a cluster.
+///
+/// ```no_run
+/// use idempotent_runtime::Idempotency;
+/// use idempotent_runtime::store::RedisStore;
+///
+/// # async fn install() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RedisStore::connect("redis://127.0.0.1/").await?;
+/// Idempotency::builder().store(store).build()?.install()?;
+/// # Ok(()) }
+/// ```
+///
+/// Each tokio runtime that uses the store has a connection of its own. A clone is another handle to
+/// the same store. Time is the server's: clocks of callers decide nothing.
+#[derive(Clone)]
+pub struct RedisStore(Arc<Shared>);
+
+struct Shared {
+    server: Server,
+    wakes: Arc<Wakes>,
+    version: String,
+}
+
+impl RedisStore {
+    /// Connects to one server: `redis://user:password@host:6379/0`, `rediss://` for TLS (feature
+    /// `redis-tls`), `unix:///path?db=0`.
+    ///
+    /// # Errors
+    /// See [`RedisBuilder::connect`].
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        Self::builder(url).connect().await
+    }
+
+    /// A store on one server, with more settings.
+    pub fn builder(url: &str) -> RedisBuilder {
+        RedisBuilder::single(url)
+    }
+
+    /// A store on a cluster, of which some nodes are named.
+    ///
+    /// ```no_run
+    /// # async fn connect() -> Result<(), idempotent_runtime::store::StoreError> {
+    /// use idempotent_runtime::store::RedisStore;
+    ///
+    /// let nodes = ["redis://10.0.0.1:7000", "redis://10.0.0.2:7000"];
+    /// let store = RedisStore::cluster(nodes).connect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn cluster<U: AsRef<str>>(nodes: impl IntoIterator<Item = U>) -> RedisBuilder {
+        RedisBuilder::cluster(nodes)
+    }
+
+    /// A store on the master that sentinels know by this name. Addresses are those of sentinels;
+    /// who logs in to the master is said with [`RedisBuilder::login`].
+    ///
+    /// ```no_run
+    /// # async fn connect() -> Result<(), idempotent_runtime::store::StoreError> {
+    /// use idempotent_runtime::store::RedisStore;
+    ///
+    /// let sentinels = ["redis://10.0.0.1:26379", "redis://10.0.0.2:26379"];
+    /// let store = RedisStore::sentinel("mymaster", sentinels).connect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn sentinel<U: AsRef<str>>(
+        master: &str,
+        sentinels: impl IntoIterator<Item = U>,
+    ) -> RedisBuilder {
+        RedisBuilder::sentinel(master, sentinels)
+    }
+
+    /// A store on a connection of the caller's own.
+    ///
+    /// The connection, its timeouts and its way of reconnecting stay the caller's. It lives on the
+    /// runtime it was made on, and all callers share it; if that runtime is blocked or ends, so is
+    /// the store. Nothing can be heard through it, so callers that wait for another process poll.
+    pub fn with_connection(
+        connection: impl ConnectionLike + Clone + Send + Sync + 'static,
+    ) -> RedisBuilder {
+        RedisBuilder::given(connection)
+    }
+
+    fn new(server: Server, wakes: Arc<Wakes>, version: String) -> Self {
+        Self(Arc::new(Shared { server, wakes, version }))
+    }
+
+    /// The server that was found at connect, such as `redis 8.6.3`.
+    pub fn server_version(&self) -> &str {
+        &self.0.version
+    }
+
+    /// Asks the server whether it is there, and says how long that took.
+    ///
+    /// # Errors
+    /// It did not answer in time.
+    pub async fn health(&self) -> Result<Duration, StoreError> {
+        let asked = Instant::now();
+        self.0.server.links.command(&::redis::cmd("PING")).await?;
+        Ok(asked.elapsed())
+    }
+
+    fn server(&self) -> &Server {
+        &self.0.server
+    }
+}
+
+impl Store for RedisStore {
+    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun> {
+        StoreFuture::new(verbs::begin(self.server(), key, request))
+    }
+
+    fn complete<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        value: Option<Value>,
+        retention: Duration,
+    ) -> Answer<'a, Completed> {
+        StoreFuture::new(async move {
+            let step = |record| table::complete(record, attempt, retention);
+            verbs::settle(self.server(), key, attempt, value.as_ref(), step).await
+        })
+    }
+
+    fn fail<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        failure: Failure,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        StoreFuture::new(async move {
+            let value = match &failure {
+                Failure::Free => None,
+                Failure::Final(value) => value.as_ref(),
+            };
+            let step = |record| table::fail(record, attempt, &failure, retention);
+            verbs::settle(self.server(), key, attempt, value, step).await
+        })
+    }
+
+    fn abandon<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        StoreFuture::new(async move {
+            let step = |record| table::abandon(record, attempt, retention);
+            verbs::settle(self.server(), key, attempt, None, step).await
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        retention: Duration,
+    ) -> Answer<'a, Settled> {
+        StoreFuture::new(async move {
+            let step = |record| table::release(record, attempt, retention);
+            verbs::settle(self.server(), key, attempt, None, step).await
+        })
+    }
+
+    fn renew<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        lease: Duration,
+    ) -> Answer<'a, Renewed> {
+        StoreFuture::new(async move {
+            let one = std::iter::once((key, attempt, lease));
+            let mut answers = verbs::renew(self.server(), one).await;
+            answers.pop().unwrap_or(Ok(Renewed::Lost))
+        })
+    }
+
+    fn renew_many<'a>(
+        &'a self,
+        requests: &'a [RenewRequest],
+    ) -> StoreFuture<'a, Vec<Result<Renewed, StoreError>>> {
+        let each = requests.iter().map(|it| (&it.key, &it.attempt, it.lease));
+        StoreFuture::new(verbs::renew(self.server(), each))
+    }
+
+    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
+        StoreFuture::new(verbs::get(self.server(), key))
+    }
+
+    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
+        StoreFuture::new(async move {
+            let step = |record| table::forget(record, force);
+            verbs::operate(self.server(), key, None, step).await
+        })
+    }
+
+    fn resolve<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        resolution: Resolution,
+        retention: Duration,
+    ) -> Answer<'a, Resolved> {
+        StoreFuture::new(async move {
+            let value = match &resolution {
+                Resolution::Succeeded(value) => value.as_ref(),
+                Resolution::Retry => None,
+            };
+            let step = |record| table::resolve(record, &resolution, retention);
+            verbs::operate(self.server(), key, value, step).await
+        })
+    }
+
+    fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
+        StoreFuture::new(async move {
+            let name = Name::of(key);
+            let watch = self.0.wakes.watch(&name).await;
+            // Listen, then mark, then look: what ends after the mark is published.
+            self.server().mark(&name).await?;
+            Ok(watch)
+        })
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("RedisStore")
+            .field("target", &self.0.server.links)
+            .field("server", &self.0.version)
+            .finish()
+    }
+}
+
+/// All of them at once; the answers come in their order.
+async fn join<T>(futures: impl Iterator<Item = impl Future<Output = T> + Send>) -> Vec<T>
+where
+    T: Send + Unpin,
+{
+    super::future::all(futures.map(StoreFuture::new)).await
+}

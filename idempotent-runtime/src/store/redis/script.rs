@@ -1,0 +1,50 @@
+//! Scripts, sent by their hash; a server that has not seen one, or has forgotten it, gets the text.
+
+use redis::Cmd;
+use std::sync::LazyLock;
+
+/// A script and its hash.
+#[derive(Debug)]
+pub(super) struct Script {
+    text: String,
+    hash: String,
+}
+
+impl Script {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let hash = redis::Script::new(&text).get_hash().to_owned();
+        Self { text, hash }
+    }
+
+    /// A call by hash. `arguments` adds the number of keys, the keys and the arguments.
+    pub(super) fn by_hash(&self, arguments: &impl Fn(&mut Cmd)) -> Cmd {
+        self.call("EVALSHA", &self.hash, arguments)
+    }
+
+    /// A call with the whole text, which the server then keeps.
+    pub(super) fn by_text(&self, arguments: &impl Fn(&mut Cmd)) -> Cmd {
+        self.call("EVAL", &self.text, arguments)
+    }
+
+    fn call(&self, verb: &str, script: &str, arguments: &impl Fn(&mut Cmd)) -> Cmd {
+        let mut command = redis::cmd(verb);
+        command.arg(script);
+        arguments(&mut command);
+        command
+    }
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(super) static $name: LazyLock<Script> =
+            LazyLock::new(|| Script::new(include_str!(concat!("scripts/", $file))));)*
+    };
+}
+
+scripts! {
+    LOOK = "look.lua";
+    MARK = "mark.lua";
+    RENEW = "renew.lua";
+    SWAP = "swap.lua";
+}

@@ -1,0 +1,328 @@
+//! Where the servers are, and how a connection to them is made.
+
+use super::error::{misconfigured, store_error};
+use crate::store::{StoreError, StoreErrorKind};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
+    IntoConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError, RedisFuture, Value,
+};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where the servers are.
+#[derive(Clone)]
+pub(super) enum Target {
+    Single(Client),
+    Sentinel(Sentinel),
+    Cluster(Vec<ConnectionInfo>),
+    Given(Box<dyn GivenConnection>),
+}
+
+/// Sentinels, and what they call the master.
+#[derive(Clone)]
+pub(super) struct Sentinel {
+    pub(super) master: String,
+    pub(super) sentinels: Vec<Client>,
+    /// How to log in to the master.
+    pub(super) settings: ConnectionInfo,
+    pub(super) tls: Tls,
+}
+
+/// How long to wait for a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    pub(super) connect: Duration,
+    pub(super) response: Duration,
+}
+
+/// Certificates beyond those of the system.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tls {
+    #[cfg(feature = "redis-tls")]
+    pub(super) certificates: Option<redis::TlsCertificates>,
+}
+
+impl Tls {
+    pub(super) fn client(&self, info: ConnectionInfo) -> Result<Client, StoreError> {
+        #[cfg(feature = "redis-tls")]
+        {
+            // The client panics without one. An application's own choice is left alone.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            if let Some(certificates) = self.certificates.clone() {
+                return Client::build_with_tls(info, certificates).map_err(connect_error);
+            }
+        }
+        Client::open(info).map_err(connect_error)
+    }
+}
+
+/// What is pushed by a server, and the end of its connection.
+pub(super) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
+
+/// A connection of the caller's own, whatever its type.
+pub(super) trait GivenConnection: Send + Sync {
+    fn another(&self) -> Box<dyn GivenConnection>;
+    fn like(&mut self) -> &mut (dyn ConnectionLike + Send);
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> GivenConnection for C {
+    fn another(&self) -> Box<dyn GivenConnection> {
+        Box::new(self.clone())
+    }
+
+    fn like(&mut self) -> &mut (dyn ConnectionLike + Send) {
+        self
+    }
+}
+
+impl Clone for Box<dyn GivenConnection> {
+    fn clone(&self) -> Self {
+        (**self).another()
+    }
+}
+
+/// A connection, to be cloned for each use.
+#[derive(Clone)]
+pub(super) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+    Given(Box<dyn GivenConnection>),
+}
+
+impl Connection {
+    pub(super) async fn command(&mut self, command: &Cmd) -> Result<Value, RedisError> {
+        match self {
+            Self::Single(connection) => connection.send_packed_command(command).await,
+            Self::Cluster(connection) => connection.req_packed_command(command).await,
+            Self::Given(connection) => connection.like().req_packed_command(command).await,
+        }
+        .and_then(Value::extract_error)
+    }
+
+    /// Many commands in one go. In a cluster all of them concern one slot.
+    pub(super) async fn pipeline(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let count = pipeline.len();
+        let sent: RedisFuture<'_, Vec<Value>> = match self {
+            Self::Single(connection) => connection.req_packed_commands(pipeline, 0, count),
+            Self::Cluster(connection) => connection.req_packed_commands(pipeline, 0, count),
+            Self::Given(connection) => connection.like().req_packed_commands(pipeline, 0, count),
+        };
+        sent.await
+    }
+}
+
+impl Target {
+    /// Connects on the current runtime.
+    pub(super) async fn connect(
+        &self,
+        timeouts: Timeouts,
+        on_push: OnPush,
+    ) -> Result<Connection, StoreError> {
+        match self {
+            Self::Single(client) => {
+                let connected = single(client, timeouts, on_push).await;
+                Ok(Connection::Single(connected.map_err(connect_error)?))
+            }
+            Self::Sentinel(sentinel) => {
+                sentinel.connect(timeouts, on_push).await.map(Connection::Single)
+            }
+            Self::Cluster(nodes) => {
+                let client = cluster(nodes, timeouts, on_push)?;
+                let connected = client.get_async_connection().await.map_err(connect_error)?;
+                Ok(Connection::Cluster(connected))
+            }
+            Self::Given(connection) => Ok(Connection::Given(connection.clone())),
+        }
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+}
+
+impl Sentinel {
+    /// Asks one sentinel after the other for the master, and checks that it is one.
+    async fn connect(
+        &self,
+        timeouts: Timeouts,
+        on_push: OnPush,
+    ) -> Result<MultiplexedConnection, StoreError> {
+        let mut last = misconfigured("no sentinel was given");
+        for sentinel in &self.sentinels {
+            match self.connect_by(sentinel, timeouts, &on_push).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    async fn connect_by(
+        &self,
+        sentinel: &Client,
+        timeouts: Timeouts,
+        on_push: &OnPush,
+    ) -> Result<MultiplexedConnection, StoreError> {
+        let mut asked =
+            single(sentinel, timeouts, Arc::new(|_| {})).await.map_err(connect_error)?;
+        let found: Option<(String, u16)> = redis::cmd("SENTINEL")
+            .arg("get-master-addr-by-name")
+            .arg(&self.master)
+            .query_async(&mut asked)
+            .await
+            .map_err(connect_error)?;
+        let Some((host, port)) = found else {
+            let text = format!("the sentinels know no master `{}`", self.master);
+            return Err(misconfigured(text));
+        };
+        let address = match self.settings.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        let client = self.tls.client(self.settings.clone().set_addr(address))?;
+        let mut master =
+            single(&client, timeouts, Arc::clone(on_push)).await.map_err(connect_error)?;
+        // Sentinels may name the old master for a while.
+        let role: Vec<Value> =
+            redis::cmd("ROLE").query_async(&mut master).await.map_err(connect_error)?;
+        match role.into_iter().next().map(redis::from_redis_value::<String>) {
+            Some(Ok(role)) if role == "master" => Ok(master),
+            _ => Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                format!("`{}` is being failed over", self.master),
+            )),
+        }
+    }
+}
+
+async fn single(
+    client: &Client,
+    timeouts: Timeouts,
+    on_push: OnPush,
+) -> Result<MultiplexedConnection, RedisError> {
+    let mut config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(timeouts.connect))
+        .set_response_timeout(Some(timeouts.response));
+    if client.get_connection_info().redis_settings().protocol() != ProtocolVersion::RESP2 {
+        config = config.set_push_sender(move |info| {
+            on_push(info);
+            Ok::<_, std::convert::Infallible>(())
+        });
+    }
+    client.get_multiplexed_async_connection_with_config(&config).await
+}
+
+pub(super) fn cluster(
+    nodes: &[ConnectionInfo],
+    timeouts: Timeouts,
+    on_push: OnPush,
+) -> Result<ClusterClient, StoreError> {
+    // Only the whole of a call is bounded: a part that times out would be sent again.
+    ClusterClientBuilder::new(nodes.to_vec())
+        .connection_timeout(timeouts.connect)
+        .overall_response_timeout(Some(timeouts.response))
+        .connection_concurrency_limit(CLUSTER_CONCURRENCY)
+        .tcp_settings(TcpSettings::default().set_nodelay(true))
+        .use_protocol(ProtocolVersion::RESP3)
+        .push_sender(move |info| {
+            on_push(info);
+            Ok::<_, std::convert::Infallible>(())
+        })
+        .build()
+        .map_err(connect_error)
+}
+
+/// How many commands of one runtime are under way to a node at once. More only queue there.
+const CLUSTER_CONCURRENCY: usize = 256;
+
+/// Reads a URL, and sets what this crate needs.
+pub(super) fn parse(url: &str) -> Result<ConnectionInfo, StoreError> {
+    let info = url.into_connection_info().map_err(|error| {
+        misconfigured(format!(
+            "`{}` is not the address of a redis server: {error}\n\
+             help: redis://user:password@host:6379/0, rediss:// for TLS, unix:///path",
+            without_password(url)
+        ))
+        .with_source(error)
+    })?;
+    // With the third version of the protocol a server can say that a connection ends.
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    Ok(info.set_redis_settings(settings).set_tcp_settings(TcpSettings::default().set_nodelay(true)))
+}
+
+/// A URL as it may be shown.
+fn without_password(url: &str) -> String {
+    match (url.find("://"), url.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme + 3 <= at => {
+            format!("{}***{}", &url[..scheme + 3], &url[at..])
+        }
+        _ => url.to_owned(),
+    }
+}
+
+/// Why a connection could not be made, in words.
+pub(super) fn connect_error(error: RedisError) -> StoreError {
+    let text = error.to_string();
+    let help = match error.kind() {
+        ErrorKind::AuthenticationFailed => "check user and password",
+        ErrorKind::Parse => {
+            return misconfigured(format!("the server does not speak redis's protocol: {text}"))
+                .with_source(error);
+        }
+        ErrorKind::RESP3NotSupported => "use Redis 6.2 or later, or Valkey",
+        ErrorKind::InvalidClientConfig if text.contains("TLS") => "enable the feature `redis-tls`",
+        ErrorKind::InvalidClientConfig => "check the address",
+        _ if matches!(error.code(), Some("NOAUTH" | "WRONGPASS")) => "check user and password",
+        _ if error.code() == Some("NOPERM") => "let the user run the command",
+        _ => return store_error(error),
+    };
+    misconfigured(format!("{text}\nhelp: {help}")).with_source(error)
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Single(client) => {
+                write!(formatter, "Single({})", client.get_connection_info().addr())
+            }
+            Self::Sentinel(sentinel) => write!(formatter, "Sentinel({})", sentinel.master),
+            Self::Cluster(nodes) => write!(formatter, "Cluster({} nodes)", nodes.len()),
+            Self::Given(_) => formatter.write_str("Given"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_address_is_named_without_its_password() {
+        let error = parse("http://user:secret@host/").unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+        let text = error.to_string();
+        assert!(text.contains("`http://***@host/`"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
+        assert!(parse("not an address").is_err());
+    }
+
+    #[test]
+    fn every_kind_of_address_is_read() {
+        for url in ["redis://h/", "redis://u:p@h:1/2", "unix:///tmp/s?db=3", "valkey://h"] {
+            parse(url).unwrap();
+        }
+        let info = parse("redis://u:p@h:1/2").unwrap();
+        let settings = info.redis_settings();
+        assert_eq!((settings.username(), settings.db()), (Some("u"), 2));
+    }
+}

@@ -1,0 +1,302 @@
+//! The verbs of a store, as steps of the state table on a record in Redis.
+//!
+//! The rules are those of [`table`]: a verb looks at the record, asks the table, and replaces the
+//! record if it still is the one it looked at. Where the caller knows the record without looking,
+//! because it wrote it, that is the first guess, and the verb is one round trip.
+
+use super::error::Failure;
+use super::links::Failed;
+use super::name::Name;
+use super::server::{Next, Renewal, Replaced, Seen, Server};
+use super::wire::{self, Found};
+use crate::key::RecordKey;
+use crate::store::table::{self, Living, Step, Write};
+use crate::store::{
+    AttemptId, BeginRequest, Begun, Claim, Head, Record, Renewed, State, StoreError,
+    StoreErrorKind, Value,
+};
+use std::time::Duration;
+
+/// How often a verb looks again because the record changed under it.
+const ROUNDS: usize = 16;
+
+/// A record, and how long it still lives as far as that is known.
+struct Looked {
+    found: Found,
+    bytes: Vec<u8>,
+    ttl: Duration,
+}
+
+impl Looked {
+    /// A record whose time to live does not matter for what is asked.
+    fn at(bytes: Vec<u8>, ttl: Duration) -> Result<Self, StoreError> {
+        Ok(Self { found: wire::decode(&bytes)?, bytes: wire::unmarked(bytes), ttl })
+    }
+
+    /// The record as its holder knows it.
+    fn held_by(attempt: &AttemptId) -> Self {
+        let state = match attempt.claim {
+            Claim::Lease { .. } => State::Processing,
+            Claim::Window { .. } => State::Taken,
+        };
+        let head = Head { attempt: *attempt, state };
+        let found = Found { head, value: None, marked: false };
+        Self { found, bytes: wire::encode(&head, None), ttl: Duration::MAX }
+    }
+
+    fn living(&self) -> Living {
+        Living { head: self.found.head, ttl: self.ttl }
+    }
+
+    fn seen(&self) -> Seen {
+        let Found { head, marked, .. } = self.found;
+        // Renewals change nothing but the time to live: who relies on the end of a lease has to
+        // compare that as well.
+        let over = head.state == State::Processing && head.lease_left(self.ttl).is_zero();
+        let at_most = over.then(|| head.attempt.claim.linger());
+        Seen { bytes: self.bytes.clone(), marked, at_most }
+    }
+}
+
+pub(super) async fn begin(
+    server: &Server,
+    key: &RecordKey,
+    request: &BeginRequest,
+) -> Result<Begun, StoreError> {
+    let name = Name::of(key);
+    let (_, first) = table::begin(None, request);
+    let Write::Put { head, ttl } = first else { return Err(contended()) };
+    let bytes = wire::encode(&head, None);
+    for _ in 0..ROUNDS {
+        let found = match server.create(&name, &bytes, ttl).await {
+            Ok(None) => return Ok(Begun::Fresh(head.attempt)),
+            Ok(Some(found)) => found,
+            Err(failed) => return answer_without_writing(server, &name, request, failed).await,
+        };
+        if let Some(answer) = begin_on(server, &name, request, found).await? {
+            return Ok(answer);
+        }
+    }
+    Err(contended())
+}
+
+/// `begin` where there is a record. `None` if it went away meanwhile.
+pub(super) async fn begin_on(
+    server: &Server,
+    name: &Name,
+    request: &BeginRequest,
+    bytes: Vec<u8>,
+) -> Result<Option<Begun>, StoreError> {
+    let mut looked = Looked::at(bytes, Duration::MAX)?;
+    // Where a lease or a window counts, so does the time that is left.
+    let (guess, _) = table::begin(Some(looked.living()), request);
+    if matches!(guess, Begun::InFlight { .. } | Begun::Taken { .. }) {
+        let Some(ttl) = server.time_to_live(name).await? else { return Ok(None) };
+        looked.ttl = ttl;
+    }
+    for _ in 0..ROUNDS {
+        let value = looked.found.value.take();
+        let (answer, write) = table::begin(Some(looked.living()), request);
+        let next = match write {
+            Write::Put { head, ttl } => Next::Bytes { bytes: wire::encode(&head, None), ttl },
+            // Record and time were read one after the other. That somebody holds the key is true
+            // of the moment of the first; that a lease is over needs both of one moment.
+            Write::Keep if looked.ttl != Duration::MAX && is_unknown(&answer) => {
+                match look(server, name).await? {
+                    Some(again) if again.bytes == looked.bytes && again.ttl <= looked.ttl => {
+                        return Ok(Some(answer.with_value(|| value)));
+                    }
+                    Some(again) => {
+                        looked = again;
+                        continue;
+                    }
+                    None => return Ok(None),
+                }
+            }
+            Write::Keep => {
+                if matches!(answer, Begun::Fresh(_)) {
+                    // Sent before, and not known to have arrived: nor are its replicas.
+                    server.confirm(name).await?;
+                }
+                return Ok(Some(answer.with_value(|| value)));
+            }
+            Write::Delete => return Err(contended()),
+        };
+        match server.replace(name, &looked.seen(), &next).await? {
+            Replaced::Done => return Ok(Some(answer.with_value(|| None))),
+            Replaced::Changed(None) => return Ok(None),
+            Replaced::Changed(Some(_)) | Replaced::Alive => match look(server, name).await? {
+                Some(again) => looked = again,
+                None => return Ok(None),
+            },
+        }
+    }
+    Err(contended())
+}
+
+fn is_unknown<V>(answer: &Begun<V>) -> bool {
+    matches!(answer, Begun::Indeterminate { .. })
+}
+
+/// A server that takes no writes can still give answers.
+async fn answer_without_writing(
+    server: &Server,
+    name: &Name,
+    request: &BeginRequest,
+    failed: Failed,
+) -> Result<Begun, StoreError> {
+    let refused = matches!(failed.failure(), Failure::Full | Failure::WritesRefused);
+    if refused && let Ok(Some(bytes)) = server.read(name).await {
+        let looked = Looked::at(bytes, Duration::MAX)?;
+        if matches!(looked.found.head.state, State::Succeeded | State::FailedFinal) {
+            let (answer, _) = table::begin(Some(looked.living()), request);
+            return Ok(answer.with_value(|| looked.found.value));
+        }
+    }
+    Err(failed.into())
+}
+
+/// What the holder of a record does with it.
+pub(super) async fn settle<A>(
+    server: &Server,
+    key: &RecordKey,
+    attempt: &AttemptId,
+    value: Option<&Value>,
+    step: impl Fn(Option<Living>) -> Step<A>,
+) -> Result<A, StoreError> {
+    let name = Name::of(key);
+    let guess = Looked::held_by(attempt);
+    let looked = match step(Some(guess.living())) {
+        // What would not be written cannot turn out to be another record either.
+        (_, Write::Keep) => look(server, &name).await?,
+        _ => Some(guess),
+    };
+    change(server, &name, looked, value, step).await
+}
+
+/// What an operator does with a record, whoever holds it.
+pub(super) async fn operate<A>(
+    server: &Server,
+    key: &RecordKey,
+    value: Option<&Value>,
+    step: impl Fn(Option<Living>) -> Step<A>,
+) -> Result<A, StoreError> {
+    let name = Name::of(key);
+    let looked = look(server, &name).await?;
+    change(server, &name, looked, value, step).await
+}
+
+/// Asks the table and writes what it says, until the record is the one the table was asked about.
+async fn change<A>(
+    server: &Server,
+    name: &Name,
+    mut looked: Option<Looked>,
+    value: Option<&Value>,
+    step: impl Fn(Option<Living>) -> Step<A>,
+) -> Result<A, StoreError> {
+    for _ in 0..ROUNDS {
+        let (answer, write) = step(looked.as_ref().map(Looked::living));
+        let next = match write {
+            Write::Keep => {
+                server.confirm(name).await?;
+                return Ok(answer);
+            }
+            Write::Delete => Next::Nothing,
+            Write::Put { head, ttl } => Next::Bytes { bytes: wire::encode(&head, value), ttl },
+        };
+        let replaced = match (&looked, &next) {
+            (Some(looked), _) => server.replace(name, &looked.seen(), &next).await?,
+            (None, Next::Bytes { bytes, ttl }) => recreate(server, name, bytes, *ttl).await?,
+            (None, Next::Nothing) => return Ok(answer),
+        };
+        match replaced {
+            Replaced::Done => return Ok(answer),
+            Replaced::Changed(None) => looked = None,
+            Replaced::Changed(Some(_)) | Replaced::Alive => looked = look(server, name).await?,
+        }
+    }
+    Err(contended())
+}
+
+/// Writes a record that had vanished, also on a server that is full.
+async fn recreate(
+    server: &Server,
+    name: &Name,
+    bytes: &[u8],
+    ttl: Duration,
+) -> Result<Replaced, StoreError> {
+    match server.create(name, bytes, ttl).await {
+        Ok(None) => Ok(Replaced::Done),
+        Ok(found) => Ok(Replaced::Changed(found)),
+        Err(failed) if failed.failure() == Failure::Full => {
+            Ok(server.create_when_full(name, bytes, ttl).await?)
+        }
+        Err(failed) => Err(failed.into()),
+    }
+}
+
+pub(super) async fn renew(
+    server: &Server,
+    requests: impl Iterator<Item = (&RecordKey, &AttemptId, Duration)>,
+) -> Vec<Result<Renewed, StoreError>> {
+    let (renewals, requests): (Vec<_>, Vec<_>) = requests
+        .map(|(key, attempt, lease)| {
+            let name = Name::of(key);
+            // Only what is being processed can be renewed; a window never is.
+            let head = Head { attempt: *attempt, state: State::Processing };
+            let bytes = wire::encode(&head, None);
+            let ttl = attempt.claim.linger().saturating_add(lease);
+            (Renewal { name, bytes, ttl }, (attempt, lease))
+        })
+        .unzip();
+    let answers = server.renew(&renewals).await;
+    let each = renewals.iter().zip(requests).zip(answers).map(
+        |((Renewal { name, .. }, (attempt, lease)), answer)| async move {
+            match answer {
+                Ok(true) => Ok(Renewed::Extended),
+                Ok(false) => renew_unknown(server, name, attempt, lease).await,
+                Err(failed) => Err(failed.into()),
+            }
+        },
+    );
+    super::join(each).await
+}
+
+/// Renews a record that is not what its holder thinks; it may still be its holder's.
+async fn renew_unknown(
+    server: &Server,
+    name: &Name,
+    attempt: &AttemptId,
+    lease: Duration,
+) -> Result<Renewed, StoreError> {
+    for _ in 0..ROUNDS {
+        let looked = look(server, name).await?;
+        let ttl = match table::renew(looked.as_ref().map(Looked::living), attempt, lease) {
+            (_, Write::Put { ttl, .. }) => ttl,
+            (answer, _) => return Ok(answer),
+        };
+        let Some(Looked { bytes, .. }) = looked else { return Ok(Renewed::Lost) };
+        let renewal = Renewal { name: name.clone(), bytes, ttl };
+        if let Some(Ok(true)) = server.renew(&[renewal]).await.pop() {
+            return Ok(Renewed::Extended);
+        }
+    }
+    Err(contended())
+}
+
+pub(super) async fn get(server: &Server, key: &RecordKey) -> Result<Option<Record>, StoreError> {
+    let looked = look(server, &Name::of(key)).await?;
+    Ok(looked.map(|Looked { found, ttl, .. }| Record::new(found.head, found.value, ttl)))
+}
+
+async fn look(server: &Server, name: &Name) -> Result<Option<Looked>, StoreError> {
+    match server.look(name).await? {
+        Some((bytes, ttl)) => Looked::at(bytes, ttl).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn contended() -> StoreError {
+    let text = "the record changed with every look at it";
+    StoreError::new(StoreErrorKind::Contended, text)
+}

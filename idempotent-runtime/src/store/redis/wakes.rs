@@ -1,0 +1,318 @@
+//! Wakes those who wait for a record that another process holds.
+//!
+//! One connection of its own, on a thread of its own, made when the first caller waits. Whoever ends
+//! a marked record publishes its name. While the connection is down nobody hears anything: when it
+//! is back, and when it goes, everybody looks again.
+
+use super::error::misconfigured;
+use super::links::Links;
+use super::name::Name;
+use super::server::{CHANNEL, Publish};
+use super::target::{Connection, OnPush};
+use crate::race::{First, race};
+use crate::store::{StoreError, Watch};
+use crate::sync::{Mutex, Notify, lock, run_on_thread};
+use redis::{PushInfo, PushKind, Value};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// How often a silent connection is asked whether it is still there.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The watches of a store.
+pub(super) struct Wakes {
+    links: Arc<Links>,
+    publish: Publish,
+    watched: Arc<Watched>,
+    subscriber: OnceLock<Option<Subscriber>>,
+}
+
+/// The records that somebody in this process waits for.
+#[derive(Debug, Default)]
+struct Watched(Mutex<HashMap<String, Waiting>>);
+
+#[derive(Debug)]
+struct Waiting {
+    changed: Arc<Notify>,
+    watches: usize,
+}
+
+/// The thread that listens.
+struct Subscriber {
+    requests: mpsc::UnboundedSender<Request>,
+    listening: watch::Receiver<bool>,
+}
+
+/// What the thread is asked to do. Its end is the end of the requests.
+enum Request {
+    Subscribe(String, tokio::sync::oneshot::Sender<()>),
+    Unsubscribe(String),
+}
+
+impl Wakes {
+    pub(super) fn new(links: Arc<Links>, publish: Publish) -> Arc<Self> {
+        let watched = Arc::default();
+        Arc::new(Self { links, publish, watched, subscriber: OnceLock::new() })
+    }
+
+    /// Watches a record from now on, and waits until changes are heard, or for as long as a server
+    /// may take to answer: whoever watches also polls.
+    pub(super) async fn watch(self: &Arc<Self>, name: &Name) -> Watch {
+        let Some(subscriber) = self.subscriber() else { return Watch::never() };
+        let changed = self.watched.add(name);
+        let mut notified = Box::pin(changed.notified_owned());
+        notified.as_mut().enable();
+        let guard = Guard { wakes: Arc::clone(self), name: name.as_str().to_owned() };
+        let patience = self.links.timeouts().response;
+        let _ = tokio::time::timeout(patience, subscriber.hears(self.publish, name)).await;
+        Watch::new(async move {
+            let _guard = guard;
+            notified.await;
+        })
+    }
+
+    /// `None` if nothing can be heard.
+    fn subscriber(&self) -> Option<&Subscriber> {
+        self.subscriber
+            .get_or_init(|| {
+                let started = Subscriber::start(&self.links, self.publish, &self.watched);
+                started
+                    .inspect_err(|error| {
+                        tracing::warn!(target: "idempotent", %error, "waiting callers only poll");
+                    })
+                    .ok()
+            })
+            .as_ref()
+    }
+}
+
+impl Subscriber {
+    fn start(
+        links: &Arc<Links>,
+        publish: Publish,
+        watched: &Arc<Watched>,
+    ) -> Result<Self, StoreError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| misconfigured(error.to_string()))?;
+        let (requests, asked) = mpsc::unbounded_channel();
+        let (says, listening) = watch::channel(false);
+        let links = Arc::clone(links);
+        let listen = Listener { links, publish, watched: Arc::clone(watched), asked, says };
+        run_on_thread("idempotent-redis", runtime, listen.run())
+            .map_err(|error| misconfigured(error.to_string()))?;
+        Ok(Self { requests, listening })
+    }
+
+    /// Resolves when changes of this record are heard.
+    async fn hears(&self, publish: Publish, name: &Name) {
+        let mut listening = self.listening.clone();
+        let _ = listening.wait_for(|listening| *listening).await;
+        if publish == Publish::ByName {
+            let (done, subscribed) = tokio::sync::oneshot::channel();
+            let _ = self.requests.send(Request::Subscribe(name.as_str().to_owned(), done));
+            let _ = subscribed.await;
+        }
+    }
+}
+
+/// Ends a watch.
+struct Guard {
+    wakes: Arc<Wakes>,
+    name: String,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.wakes.watched.remove(&self.name)
+            && self.wakes.publish == Publish::ByName
+            && let Some(subscriber) = self.wakes.subscriber()
+        {
+            let name = std::mem::take(&mut self.name);
+            let _ = subscriber.requests.send(Request::Unsubscribe(name));
+        }
+    }
+}
+
+impl Watched {
+    fn add(&self, name: &Name) -> Arc<Notify> {
+        let mut watched = lock(&self.0);
+        let waiting = watched
+            .entry(name.as_str().to_owned())
+            .or_insert_with(|| Waiting { changed: Arc::new(Notify::new()), watches: 0 });
+        waiting.watches += 1;
+        Arc::clone(&waiting.changed)
+    }
+
+    /// `true` if nobody watches any more.
+    fn remove(&self, name: &str) -> bool {
+        let mut watched = lock(&self.0);
+        let Some(waiting) = watched.get_mut(name) else { return false };
+        waiting.watches -= 1;
+        let last = waiting.watches == 0;
+        if last {
+            watched.remove(name);
+        }
+        last
+    }
+
+    fn wake(&self, name: &str) {
+        let changed = lock(&self.0).get(name).map(|waiting| Arc::clone(&waiting.changed));
+        if let Some(changed) = changed {
+            changed.notify_waiters();
+        }
+    }
+
+    fn wake_all(&self) {
+        let all: Vec<_> =
+            lock(&self.0).values().map(|waiting| Arc::clone(&waiting.changed)).collect();
+        all.iter().for_each(|changed| changed.notify_waiters());
+    }
+
+    fn names(&self) -> Vec<String> {
+        lock(&self.0).keys().cloned().collect()
+    }
+}
+
+/// The thread's side.
+struct Listener {
+    links: Arc<Links>,
+    publish: Publish,
+    watched: Arc<Watched>,
+    asked: mpsc::UnboundedReceiver<Request>,
+    says: watch::Sender<bool>,
+}
+
+impl Listener {
+    async fn run(mut self) {
+        let mut pause = FIRST_PAUSE;
+        while !self.asked.is_closed() {
+            match self.subscribe().await {
+                Ok((connection, ended)) => {
+                    pause = FIRST_PAUSE;
+                    self.says.send_replace(true);
+                    // What ended while nobody listened was not heard.
+                    self.watched.wake_all();
+                    self.listen(connection, ended).await;
+                    self.says.send_replace(false);
+                    self.watched.wake_all();
+                }
+                Err(error) => {
+                    tracing::debug!(target: "idempotent", %error, "the subscription failed");
+                    self.rest(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Waits, unless nobody needs this thread any more.
+    async fn rest(&mut self, pause: Duration) {
+        let asked = &mut self.asked;
+        let closed = async { while asked.recv().await.is_some() {} };
+        race(closed, tokio::time::sleep(pause)).await;
+    }
+
+    /// A connection that hears what is watched, and what tells its end.
+    async fn subscribe(&self) -> Result<(Connection, Arc<Notify>), StoreError> {
+        let ended = Arc::new(Notify::new());
+        let on_push = hear(Arc::clone(&self.watched), Arc::clone(&ended));
+        let mut connection = self.links.target().connect(self.links.timeouts(), on_push).await?;
+        match (&mut connection, self.publish) {
+            (Connection::Single(single), _) => single.subscribe(CHANNEL).await,
+            (Connection::Cluster(cluster), Publish::OneChannel) => cluster.subscribe(CHANNEL).await,
+            (Connection::Cluster(cluster), Publish::ByName) => {
+                let names = self.watched.names();
+                if names.is_empty() { Ok(()) } else { subscribe_all(cluster, names).await }
+            }
+            (Connection::Given(_), _) => {
+                return Err(misconfigured("a connection of the caller's cannot be listened to"));
+            }
+        }
+        .map_err(super::target::connect_error)?;
+        Ok((connection, ended))
+    }
+
+    /// Does what is asked until the connection ends.
+    async fn listen(&mut self, mut connection: Connection, ended: Arc<Notify>) {
+        loop {
+            let over = ended.notified();
+            let asked = race(self.asked.recv(), tokio::time::sleep(PING_EVERY));
+            match race(over, asked).await {
+                First::Left(()) | First::Right(First::Left(None)) => return,
+                First::Right(First::Left(Some(request))) => {
+                    request.perform(&mut connection).await;
+                }
+                First::Right(First::Right(())) => {
+                    if connection.command(&redis::cmd("PING")).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Request {
+    async fn perform(self, connection: &mut Connection) {
+        let Connection::Cluster(cluster) = connection else { return };
+        match self {
+            Self::Subscribe(name, done) => {
+                if let Err(error) = cluster.ssubscribe(&name).await {
+                    tracing::debug!(target: "idempotent", %error, "a subscription failed");
+                }
+                let _ = done.send(());
+            }
+            Self::Unsubscribe(name) => {
+                let _ = cluster.sunsubscribe(&name).await;
+            }
+        }
+    }
+}
+
+async fn subscribe_all(
+    cluster: &mut redis::cluster_async::ClusterConnection,
+    names: Vec<String>,
+) -> Result<(), redis::RedisError> {
+    for name in names {
+        cluster.ssubscribe(&name).await?;
+    }
+    Ok(())
+}
+
+/// Wakes who waits for what is pushed.
+fn hear(watched: Arc<Watched>, ended: Arc<Notify>) -> OnPush {
+    Arc::new(move |PushInfo { kind, data }| match kind {
+        PushKind::Message => {
+            if let Some(name) = data.get(1).and_then(text) {
+                watched.wake(name);
+            }
+        }
+        PushKind::SMessage => {
+            if let Some(name) = data.first().and_then(text) {
+                watched.wake(name);
+            }
+        }
+        PushKind::Disconnection => ended.notify_one(),
+        _ => {}
+    })
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+impl fmt::Debug for Wakes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let watched = lock(&self.watched.0).len();
+        formatter.debug_struct("Wakes").field("watched", &watched).finish_non_exhaustive()
+    }
+}

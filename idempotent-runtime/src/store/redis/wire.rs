@@ -1,0 +1,248 @@
+//! The bytes of a record in Redis. `docs/wire-format.md` is their description; tests freeze them.
+//!
+//! The bytes of a held record follow from its attempt alone, so whoever holds it can name them
+//! without reading them first. One byte is set by others: the mark of a waiter.
+
+use crate::config::Abandon;
+use crate::fingerprint::Fingerprint;
+use crate::store::{AttemptId, Claim, Head, State, StoreError, StoreErrorKind, Token, Value};
+use std::time::Duration;
+
+/// The first byte of every record that this version reads and writes.
+const VERSION: u8 = 1;
+/// Where the mark of a waiter is.
+const MARK: usize = 2;
+
+const BLOCK: u8 = 0b0001;
+const WINDOW: u8 = 0b0010;
+const FINGERPRINT: u8 = 0b0100;
+const VALUE: u8 = 0b1000;
+
+/// The longest time that is written, in milliseconds: over 8,000 years.
+const MAX_MILLIS: u64 = 1 << 48;
+
+/// A record as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) head: Head,
+    pub(super) value: Option<Value>,
+    /// Somebody waits for this record to change.
+    pub(super) marked: bool,
+}
+
+/// A state and its letter.
+const STATES: [(State, u8); 6] = [
+    (State::Processing, b'P'),
+    (State::Abandoned, b'A'),
+    (State::FailedFree, b'F'),
+    (State::FailedFinal, b'E'),
+    (State::Succeeded, b'S'),
+    (State::Taken, b'T'),
+];
+
+/// The bytes of a record that nobody waits for.
+pub(super) fn encode(head: &Head, value: Option<&Value>) -> Vec<u8> {
+    let AttemptId { token, number, fence, fingerprint, claim } = head.attempt;
+    let letter = STATES.iter().find(|(state, _)| *state == head.state).map_or(b'?', |(_, it)| *it);
+    let mut flags = match claim {
+        Claim::Lease { abandon: Abandon::Retry, .. } => 0,
+        Claim::Lease { abandon: Abandon::Block, .. } => BLOCK,
+        Claim::Window { .. } => WINDOW,
+    };
+    if fingerprint.is_some() {
+        flags |= FINGERPRINT;
+    }
+    if value.is_some() {
+        flags |= VALUE;
+    }
+    let value = value.map_or(&[][..], Value::as_bytes);
+    let mut bytes = Vec::with_capacity(64 + value.len());
+    bytes.extend([VERSION, letter, 0, flags]);
+    bytes.extend(token.to_bytes());
+    bytes.extend(number.to_be_bytes());
+    bytes.extend(fence.to_be_bytes());
+    bytes.extend(millis(claim.lease()).to_be_bytes());
+    bytes.extend(millis(claim.linger()).to_be_bytes());
+    if let Some(fingerprint) = fingerprint {
+        bytes.extend(fingerprint.to_bytes());
+    }
+    bytes.extend(value);
+    bytes
+}
+
+/// Reads a record.
+pub(super) fn decode(bytes: &[u8]) -> Result<Found, StoreError> {
+    match bytes.first() {
+        Some(&VERSION) => {}
+        Some(version) => {
+            let text = format!("the record has format version {version}, not {VERSION}");
+            return Err(StoreError::new(StoreErrorKind::Undecodable, text));
+        }
+        None => return Err(damaged("it is empty")),
+    }
+    read(&mut Reader(&bytes[1..]))
+}
+
+fn read(reader: &mut Reader<'_>) -> Result<Found, StoreError> {
+    let [letter, mark, flags] = reader.take()?;
+    let (state, _) = STATES
+        .into_iter()
+        .find(|(_, known)| *known == letter)
+        .ok_or_else(|| damaged("its state is unknown"))?;
+    let marked = match mark {
+        0 => false,
+        1 => true,
+        _ => return Err(damaged("its mark is unknown")),
+    };
+    let token = Token::from_bytes(reader.take()?);
+    let number = u32::from_be_bytes(reader.take()?);
+    let fence = u64::from_be_bytes(reader.take()?);
+    let lease = Duration::from_millis(u64::from_be_bytes(reader.take()?));
+    let linger = Duration::from_millis(u64::from_be_bytes(reader.take()?));
+    let claim = match flags & (BLOCK | WINDOW) {
+        0 => Claim::Lease { lease, linger, abandon: Abandon::Retry },
+        BLOCK => Claim::Lease { lease, linger, abandon: Abandon::Block },
+        WINDOW => Claim::Window { window: linger },
+        _ => return Err(damaged("its flags contradict each other")),
+    };
+    if flags & !(BLOCK | WINDOW | FINGERPRINT | VALUE) != 0 {
+        return Err(damaged("its flags are unknown"));
+    }
+    let fingerprint = match flags & FINGERPRINT {
+        0 => None,
+        _ => Some(Fingerprint::from_bytes(reader.take()?)),
+    };
+    let value = match (flags & VALUE, reader.0) {
+        (0, []) => None,
+        (0, _) => return Err(damaged("it is too long")),
+        (_, rest) => Some(Value::from(rest)),
+    };
+    let attempt = AttemptId { token, number, fence, fingerprint, claim };
+    Ok(Found { head: Head { attempt, state }, value, marked })
+}
+
+/// The same record, without the mark of a waiter.
+pub(super) fn unmarked(mut bytes: Vec<u8>) -> Vec<u8> {
+    if let Some(mark) = bytes.get_mut(MARK) {
+        *mark = 0;
+    }
+    bytes
+}
+
+/// A time as it is written and sent: whole milliseconds, rounded up.
+pub(super) fn millis(time: Duration) -> u64 {
+    let whole = u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(MAX_MILLIS);
+    whole.min(MAX_MILLIS)
+}
+
+fn damaged(what: &str) -> StoreError {
+    StoreError::new(StoreErrorKind::Undecodable, format!("the record is damaged: {what}"))
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], StoreError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or_else(|| damaged("it is too short"))?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::hex;
+
+    fn head(state: State, claim: Claim) -> Head {
+        let attempt = AttemptId {
+            token: Token::from_bytes(*b"0123456789abcdef"),
+            number: 2,
+            fence: 0x0006_0504_0302_0100,
+            fingerprint: None,
+            claim,
+        };
+        Head { attempt, state }
+    }
+
+    fn lease(abandon: Abandon) -> Claim {
+        let lease = Duration::from_secs(30);
+        Claim::Lease { lease, linger: Duration::from_secs(300), abandon }
+    }
+
+    /// Version, state, mark, flags, token, number, fence, lease, linger, fingerprint, value.
+    #[test]
+    fn the_format_is_frozen() {
+        let processing = head(State::Processing, lease(Abandon::Retry));
+        assert_eq!(
+            hex(&encode(&processing, None)),
+            "01500000303132333435363738396162636465660000000200060504030201000000000000007530\
+             00000000000493e0"
+        );
+        let mut succeeded = head(State::Succeeded, lease(Abandon::Block));
+        succeeded.attempt.fingerprint = Some(Fingerprint::from_bytes([7; 16]));
+        assert_eq!(
+            hex(&encode(&succeeded, Some(&Value::from(&b"value"[..])))),
+            "0153000d303132333435363738396162636465660000000200060504030201000000000000007530\
+             00000000000493e00707070707070707070707070707070776616c7565"
+        );
+        let window = Claim::Window { window: Duration::from_secs(5) };
+        assert_eq!(
+            hex(&encode(&head(State::Taken, window), None)),
+            "01540002303132333435363738396162636465660000000200060504030201000000000000000000\
+             0000000000001388"
+        );
+    }
+
+    #[test]
+    fn every_record_comes_back() {
+        let window = Claim::Window { window: Duration::from_secs(5) };
+        let values = [None, Some(Value::from(&b""[..])), Some(Value::from(&b"value"[..]))];
+        for (state, _) in STATES {
+            for claim in [lease(Abandon::Retry), lease(Abandon::Block), window] {
+                for fingerprint in [None, Some(Fingerprint::of("payload"))] {
+                    for value in &values {
+                        let mut head = head(state, claim);
+                        head.attempt.fingerprint = fingerprint;
+                        let mut bytes = encode(&head, value.as_ref());
+                        let found = Found { head, value: value.clone(), marked: false };
+                        assert_eq!(decode(&bytes).unwrap(), found);
+                        bytes[MARK] = 1;
+                        assert_eq!(decode(&bytes).unwrap(), Found { marked: true, ..found });
+                        assert_eq!(unmarked(bytes), encode(&head, value.as_ref()));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_of_another_version_is_refused() {
+        let mut bytes = encode(&head(State::Succeeded, lease(Abandon::Retry)), None);
+        bytes[0] = 2;
+        let error = decode(&bytes).unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Undecodable);
+        assert_eq!(error.to_string(), "the record has format version 2, not 1");
+    }
+
+    #[test]
+    fn damaged_records_are_refused_and_not_misread() {
+        let whole = encode(&head(State::Processing, lease(Abandon::Retry)), None);
+        for length in 0..whole.len() {
+            assert!(decode(&whole[..length]).is_err(), "cut to {length} bytes");
+        }
+        for (at, byte) in [(1, b'Z'), (MARK, 2), (3, BLOCK | WINDOW), (3, 0x10)] {
+            let mut bytes = whole.clone();
+            bytes[at] = byte;
+            assert!(decode(&bytes).is_err(), "byte {at} is {byte}");
+        }
+        assert!(decode(&[&whole[..], b"x"].concat()).is_err(), "one byte too many");
+    }
+
+    #[test]
+    fn times_are_whole_milliseconds_and_never_shorter_than_asked_for() {
+        assert_eq!(millis(Duration::from_micros(1)), 1);
+        assert_eq!(millis(Duration::from_millis(5)), 5);
+        assert_eq!(millis(Duration::MAX), MAX_MILLIS);
+    }
+}

@@ -1,0 +1,3 @@
+//! The Redis store, on real servers.
+
+mod store;
