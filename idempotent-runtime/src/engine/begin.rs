@@ -9,6 +9,7 @@ use crate::clock::Moment;
 use crate::observe::StoreTimer;
 use crate::race::{First, race};
 use crate::store::{BeginRequest, Begun, StoreError, StoreErrorKind, Token};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,18 +79,18 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
             Box::new(Sent { request, retention, at, unanswered: false, begin: None })
         });
         let sent_at = sent.at;
-        let begin = sent.begin.get_or_insert_with(|| begin_future(call, sent.request));
+        sent.begin.get_or_insert_with(|| begin_future(call, sent.request));
         let timer = StoreTimer::start(&"begin");
         // A grant that comes later than this would be worth nothing.
         let patience = core.sleep_until(core.clock.now().after(call.policy.lease));
-        let First::Left(answer) = race(begin, patience).await else {
+        let First::Left(answer) = race(poll_fn(|context| sent.poll_begin(context)), patience).await
+        else {
             sent.unanswered = true;
             give_up(call, slot);
             let text = "the store did not answer within a lease";
             return (Err(StoreError::new(StoreErrorKind::Unavailable, text)), sent_at);
         };
         timer.stop();
-        sent.begin = None;
         sends += 1;
         match answer {
             // A token that ended is of no use; the next round makes another one.

@@ -166,11 +166,28 @@ impl Drop for Settlement {
 /// store did not take it.
 pub(crate) fn record_local(core: &Core, lease: &Lease, verb: &Verb) -> Option<Ended> {
     let timer = StoreTimer::start(&verb.name());
-    let answer = send(core, lease, verb).now()?.ok()?;
+    let forgets = Forgets { core, lease };
+    let Some(Ok(answer)) = send(core, lease, verb).now() else {
+        // Tried again under this lease.
+        std::mem::forget(forgets);
+        return None;
+    };
     timer.stop();
-    forget(core, lease);
+    drop(forgets);
     tell(core, lease, verb, answer);
     Some(answer)
+}
+
+/// Forgets a lease when it is dropped, also by a store that panics.
+struct Forgets<'a> {
+    core: &'a Core,
+    lease: &'a Lease,
+}
+
+impl Drop for Forgets<'_> {
+    fn drop(&mut self) {
+        forget(self.core, self.lease);
+    }
 }
 
 /// The lease is no longer renewed.
@@ -414,3 +431,7 @@ async fn release_until_gone(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
         core.sleep_until(core.clock.now().after(backoff.pause())).await;
     }
 }
+
+#[cfg(test)]
+#[path = "settle_tests.rs"]
+mod tests;

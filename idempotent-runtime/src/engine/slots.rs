@@ -18,6 +18,7 @@ use std::future::Future;
 use std::hash::BuildHasher;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 const SHARDS: usize = shards(32);
@@ -69,8 +70,25 @@ pub(crate) struct Sent {
     pub(crate) begin: Option<BeginFuture>,
 }
 
+impl Sent {
+    /// Polls its `begin`, which is taken out meanwhile: one that panics must not be polled again by
+    /// whoever sits down next. To them it was sent, and not answered.
+    pub(crate) fn poll_begin(&mut self, context: &mut Context<'_>) -> Poll<BeginOutput> {
+        let Some(mut begin) = self.begin.take() else { return Poll::Pending };
+        let unanswered = std::mem::replace(&mut self.unanswered, true);
+        let answer = begin.as_mut().poll(context);
+        self.unanswered = unanswered;
+        if answer.is_pending() {
+            self.begin = Some(begin);
+        }
+        answer
+    }
+}
+
+type BeginOutput = Result<Begun, StoreError>;
+
 /// A `begin` under way, owned, so that it can be handed on.
-pub(crate) type BeginFuture = Pin<Box<dyn Future<Output = Result<Begun, StoreError>> + Send>>;
+pub(crate) type BeginFuture = Pin<Box<dyn Future<Output = BeginOutput> + Send>>;
 
 impl fmt::Debug for Sent {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
     buckets: BTreeMap<u32, Vec<u64>>,
+    len: usize,
 }
 
 impl Expiry {
@@ -27,6 +28,7 @@ impl Expiry {
 
     pub(super) fn schedule(&mut self, bucket: u32, hash: u64) {
         self.buckets.entry(bucket).or_default().push(hash);
+        self.len += 1;
     }
 
     /// Takes one record that stands in a due bucket.
@@ -43,6 +45,12 @@ impl Expiry {
         if first.get().is_empty() {
             first.remove();
         }
+        self.len -= usize::from(hash.is_some());
         hash.map(|hash| (bucket, hash))
+    }
+
+    /// How many hashes stand in the buckets, with a record behind them or without.
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 }

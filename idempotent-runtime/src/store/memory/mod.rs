@@ -9,6 +9,8 @@ mod expiry;
 mod shard;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
+#[cfg(test)]
+mod tests;
 
 use super::{
     Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Maintenance, Record,
@@ -376,6 +378,9 @@ impl Store for MemoryStore {
                 }
             }
             lock(shard).shrink();
+            if expired >= (SWEEP_STEPS * SWEEP_STEP) as u64 {
+                return Maintenance { expired, more: true };
+            }
         }
         Maintenance { expired, more: false }
     }

@@ -76,8 +76,22 @@ impl Shard {
         if bucket < entry.scheduled {
             entry.scheduled = bucket;
             self.expiry.schedule(bucket, hash);
+            self.drop_stale();
         }
         put
+    }
+
+    /// Makes the expiry index anew when most of it has no record behind it. Whatever ends a record,
+    /// or its life, early leaves a hash in a later bucket.
+    fn drop_stale(&mut self) {
+        const SLACK: usize = 64;
+        if self.expiry.len() <= 4 * self.table.len() + SLACK {
+            return;
+        }
+        self.expiry = Expiry::default();
+        for (hash, entry) in &self.table {
+            self.expiry.schedule(entry.scheduled, *hash);
+        }
     }
 
     pub(super) fn remove(&mut self, hash: u64, key: &RecordKey, budget: &Budget) {
@@ -173,5 +187,11 @@ impl Shard {
         self.table
             .find(hash, |(known, entry)| *known == hash && entry.is_key(key))
             .map(|(_, entry)| &**entry)
+    }
+
+    /// How many hashes the expiry index holds.
+    #[cfg(test)]
+    pub(super) fn indexed(&self) -> usize {
+        self.expiry.len()
     }
 }
