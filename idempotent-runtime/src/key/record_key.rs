@@ -144,6 +144,14 @@ mod tests {
     }
 
     #[test]
+    fn one_scope_is_enough_to_be_told_apart() {
+        let ambient = Scope { ambient: "7", own: "" };
+        let own = Scope { ambient: "", own: "7" };
+        assert_eq!(compose("o", ambient, "42"), "p:|o|7||42");
+        assert_eq!(compose("o", own, "42"), "p:|o||7|42");
+    }
+
+    #[test]
     fn operations_with_bars_do_not_run_into_the_key() {
         assert_ne!(compose("a|1", Scope::default(), "2"), compose("a", Scope::default(), "1|2"));
     }
@@ -164,6 +172,11 @@ mod tests {
         let key = RecordKey::compose("p", "o", Scope::default(), long.as_str()).unwrap();
         assert!(key.as_str().starts_with("p|o|#sha256:"));
         assert!(key.as_str().len() < 100);
+        let just = "x".repeat(512);
+        assert_eq!(compose("o", Scope::default(), &just), format!("p:|o|{just}"));
+        assert_eq!(MAX_KEY_BYTES, 65_536);
+        let longest = "x".repeat(MAX_KEY_BYTES);
+        assert!(RecordKey::compose("p", "o", Scope::default(), &longest).is_ok());
         let longer = "x".repeat(MAX_KEY_BYTES + 1);
         assert_eq!(
             RecordKey::compose("p", "o", Scope::default(), &longer),
@@ -174,6 +187,7 @@ mod tests {
     #[test]
     fn debug_hides_the_key() {
         let key = RecordKey::from("secret@example.com");
-        assert!(!format!("{key:?}").contains("secret"));
+        assert_eq!(key.hashed(), "85b5c9aa53b07576");
+        assert_eq!(format!("{key:?}"), "RecordKey(#85b5c9aa53b07576)");
     }
 }

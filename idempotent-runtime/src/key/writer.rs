@@ -283,6 +283,8 @@ fn push_decimal(out: &mut String, mut value: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::borrow::Cow;
+    use std::collections::{BTreeMap, BTreeSet};
 
     fn encode(part: &(impl KeyPart + ?Sized)) -> String {
         let mut key = KeyWriter::new();
@@ -299,6 +301,56 @@ mod tests {
         assert_eq!(encode(&true), "true");
         assert_eq!(encode(&("acme", 42)), r#"("acme",42)"#);
         assert_eq!(encode(&vec![1, 2]), "[1,2]");
+    }
+
+    #[test]
+    fn every_type_has_its_own_look() {
+        assert_eq!(encode(&String::from("acme")), r#""acme""#);
+        assert_eq!(encode(&'x'), r#""x""#);
+        assert_eq!(encode(&Cow::Borrowed("acme")), r#""acme""#);
+        assert_eq!(encode(&[1, 2]), "[1,2]");
+        assert_eq!(encode(&BTreeSet::from([2, 1])), "[1,2]");
+        assert_eq!(encode(&BTreeMap::from([("a", 1), ("b", 2)])), r#"[("a",1),("b",2)]"#);
+        assert_eq!(encode(&()), "()");
+        assert_eq!(encode(&std::net::Ipv4Addr::LOCALHOST), r#""127.0.0.1""#);
+    }
+
+    #[test]
+    fn what_displays_hostile_characters_stays_inside_its_quotes() {
+        struct Hostile;
+        impl fmt::Display for Hostile {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a\"b")
+            }
+        }
+        let mut key = KeyWriter::new();
+        key.display(&Hostile);
+        assert_eq!(key.into_text(), r#""a\"b""#);
+    }
+
+    #[test]
+    fn white_space_is_shown() {
+        assert_eq!(encode("a\r\n\tb"), r#""a\r\n\tb""#);
+    }
+
+    #[test]
+    fn bars_in_templates_are_escaped() {
+        let mut key = KeyWriter::new();
+        key.literal("a|b||c");
+        assert_eq!(key.into_text(), r"a\|b\|\|c");
+    }
+
+    #[test]
+    fn words_are_neither_numbers_nor_values() {
+        let variant = |name| {
+            let mut key = KeyWriter::new();
+            key.variant(name);
+            key.into_text()
+        };
+        assert_eq!(variant("Gold_1"), "Gold_1");
+        assert_eq!(variant("true"), "'true");
+        assert_eq!(variant("1st"), "'1st");
+        assert_eq!(variant("a-b"), r"a\u2d.b");
     }
 
     #[test]
