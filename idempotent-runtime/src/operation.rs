@@ -4,7 +4,8 @@ use crate::answers::Answers;
 use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError};
 use crate::engine::{
-    Call, InstanceRef, Kind, Prepared, acquire, acquire_now, record_key, refuse, run, run_detached,
+    Call, InstanceRef, Kind, Prepared, acquire, acquire_now, record_key, refuse, run, run_batch,
+    run_detached,
 };
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
@@ -183,6 +184,53 @@ impl<'a> Operation<'a> {
             Ok(call) => run_detached(&call, answers, body).await,
             Err(error) => Err(refuse(error, &answers)),
         }
+    }
+
+    /// Runs `body` once for many keys: one round trip to begin them all, one to complete them.
+    ///
+    /// `body` gets the inputs whose keys are free, in their order, and returns one answer for each.
+    /// The other inputs are answered as their records say; nobody waits for a body that runs
+    /// elsewhere. A key that occurs twice runs once. Inside the body [`current`](crate::current) is
+    /// `None`: it stands for many attempts.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, Idempotency, Mode};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Error> {
+    /// let idem = Idempotency::in_memory().unwrap();
+    /// let rows = [(1, "lamp"), (2, "chair"), (1, "lamp")];
+    /// let inserted = idem
+    ///     .operation("orders.import")
+    ///     .mode(Mode::Strong)
+    ///     .run_batch(rows, |items: Vec<&str>| async move {
+    ///         assert_eq!(items, ["lamp", "chair"]);
+    ///         items.iter().map(|item| Ok::<_, Error>(item.len())).collect()
+    ///     })
+    ///     .await;
+    /// let lengths: Result<Vec<_>, Error> =
+    ///     inserted.into_iter().map(|row| Ok(row?.value)).collect();
+    /// assert_eq!(lengths?, [4, 5, 4]);
+    /// # Ok(()) }
+    /// ```
+    pub async fn run_batch<K, I, T, E, B, F>(
+        self,
+        items: impl IntoIterator<Item = (K, I)>,
+        body: B,
+    ) -> Vec<Result<Outcome<T>, E>>
+    where
+        K: KeyPart,
+        T: Serialize + DeserializeOwned,
+        E: From<Error>,
+        B: FnOnce(Vec<I>) -> F,
+        F: Future<Output = Vec<Result<T, E>>>,
+    {
+        let prepare = |(key, input): (K, I)| {
+            let call = Call { key: Encoded::of(&key), ..self.call() };
+            (Prepared::new(InstanceRef::Borrowed(self.instance), call), input)
+        };
+        let calls = items.into_iter().map(prepare).collect();
+        run_batch(calls, &Answers::kept(), body).await
     }
 
     /// Asks for the right to run, without running anything. In strong mode it waits up to `wait` for

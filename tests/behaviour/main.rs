@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod ambient;
+mod batch;
 mod broken_store;
 mod by_hand;
 mod cancellation;

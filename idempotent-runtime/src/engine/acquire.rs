@@ -164,7 +164,7 @@ async fn settle_in<'a>(
     }
 }
 
-fn acquired<'a>(
+pub(super) fn acquired<'a>(
     call: &'a Prepared<'_>,
     answer: Result<Begun, StoreError>,
     sent_at: Moment,

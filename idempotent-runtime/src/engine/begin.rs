@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a `begin` that was not answered is sent before the call is refused.
-const SENDS: u32 = 3;
+pub(super) const SENDS: u32 = 3;
 /// The first pause between two of them.
-const RESEND_PAUSE: Duration = Duration::from_millis(10);
+pub(super) const RESEND_PAUSE: Duration = Duration::from_millis(10);
 /// How long a `begin` that loses races against other callers goes on trying.
 const CONTENTION_LIMIT: Duration = Duration::from_millis(300);
 

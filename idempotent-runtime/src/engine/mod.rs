@@ -6,6 +6,7 @@
 
 mod acquire;
 mod backoff;
+mod batch;
 mod begin;
 mod call;
 mod calls;
@@ -20,6 +21,7 @@ mod slots;
 mod values;
 
 pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
+pub(crate) use self::batch::run_batch;
 pub(crate) use self::call::{Call, InstanceRef, Prepared, record_key};
 pub(crate) use self::core::Core;
 pub(crate) use self::lease::Lease;

@@ -145,14 +145,14 @@ fn unprotected<T, E>(answer: Result<T, E>) -> Result<Outcome<T>, E> {
     answer.map(|value| Outcome { value, replayed: false, attempt: 1 })
 }
 
-enum Decision<'a, T, E> {
+pub(super) enum Decision<'a, T, E> {
     Run(Running<'a>),
     RunUnprotected,
     Answer(Result<Outcome<T>, E>, Ending),
 }
 
 /// What the call's mode makes of what it has got.
-fn decide<'a, T, E>(
+pub(super) fn decide<'a, T, E>(
     call: &'a Prepared<'_>,
     answers: &Answers<T, E>,
     acquired: Acquired<'a>,
@@ -267,6 +267,17 @@ where
     let answer = running.current().scope(Body(body)).instrument(span).await;
     timer.stop();
     let ended = running.end(verb(running, answers, &answer)).await;
+    conclude(running, answers, answer, ended, end)
+}
+
+/// What the caller gets, once it is known how the end of its attempt was recorded.
+pub(super) fn conclude<T, E>(
+    running: &Running<'_>,
+    answers: &Answers<T, E>,
+    answer: Result<T, E>,
+    ended: Result<Ended, StoreError>,
+    end: &mut CallEnd,
+) -> Result<Outcome<T>, E> {
     let operation = &running.lease().operation;
     match (answer, ended) {
         (Ok(_), Ok(Ended::Superseded)) => {
@@ -314,7 +325,11 @@ impl<F> Drop for Body<'_, F> {
 }
 
 /// How the body's answer is to be recorded.
-fn verb<T, E>(running: &Running<'_>, answers: &Answers<T, E>, answer: &Result<T, E>) -> Verb {
+pub(super) fn verb<T, E>(
+    running: &Running<'_>,
+    answers: &Answers<T, E>,
+    answer: &Result<T, E>,
+) -> Verb {
     let values = &running.core().values;
     match answer {
         Ok(value) => {

@@ -155,12 +155,15 @@ impl<'a> Running<'a> {
             match race(handoff, patience).await {
                 First::Left(answer) => answer,
                 // Dropped, it goes on in the background.
-                First::Right(()) => {
-                    let text = "the store did not answer within a lease; recording goes on";
-                    Err(StoreError::new(StoreErrorKind::Unavailable, text))
-                }
+                First::Right(()) => Err(settle::not_recorded_yet()),
             }
         })
+    }
+
+    /// An end that is to be recorded together with others. `None` if there is nothing to record.
+    pub(crate) fn settle(&mut self, verb: Verb) -> Option<Settlement> {
+        self.phase = Phase::Ended;
+        (self.mode != Mode::Window).then(|| self.settlement(verb))
     }
 
     /// An error of this attempt.

@@ -10,8 +10,8 @@ use crate::key::RecordKey;
 use crate::observe::{self, LoggedKey, StoreTimer, names};
 use crate::race::{First, race};
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Settled, StoreError,
-    StoreErrorKind, Value,
+    Answer, AttemptId, BeginRequest, Begun, Claim, CompleteRequest, Completed, Failure, Settled,
+    StoreError, StoreErrorKind, Value,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -160,6 +160,42 @@ impl Drop for Settlement {
         // Also when a store panics: an attempt that ends in no way is left to its lease.
         forget(&self.core, &self.lease);
     }
+}
+
+/// Records many ends, the completions among them in one go.
+pub(crate) async fn record_many(
+    core: Arc<Core>,
+    settlements: Vec<Option<Settlement>>,
+) -> Vec<Result<Ended, StoreError>> {
+    let completion = |settlement: &Option<Settlement>| {
+        let Settlement { lease, verb, .. } = settlement.as_ref()?;
+        let Verb::Complete { value, retention } = verb else { return None };
+        let Lease { key, attempt, .. } = &**lease;
+        let (key, value) = (key.clone(), value.clone());
+        Some(CompleteRequest { key, attempt: *attempt, value, retention: *retention })
+    };
+    let requests: Vec<_> = settlements.iter().filter_map(completion).collect();
+    let timer = StoreTimer::start(&"complete");
+    let mut completed = core.store.complete_many(&requests).await.into_iter();
+    timer.stop();
+    let mut ended = Vec::with_capacity(settlements.len());
+    for settlement in settlements {
+        ended.push(match settlement {
+            None => Ok(Ended::Recorded),
+            Some(settlement) if matches!(settlement.verb, Verb::Complete { .. }) => {
+                let answer = completed.next().unwrap_or_else(|| Err(not_recorded_yet()));
+                settlement.finish(answer.map(Ended::from))
+            }
+            Some(settlement) => settlement.record().await,
+        });
+    }
+    ended
+}
+
+/// Why the end of an attempt is not known to be recorded.
+pub(crate) fn not_recorded_yet() -> StoreError {
+    let text = "the store did not answer within a lease; recording goes on";
+    StoreError::new(StoreErrorKind::Unavailable, text)
 }
 
 /// Records the end of an attempt in a local store, where nobody waits in a slot. `None` if the

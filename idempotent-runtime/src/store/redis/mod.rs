@@ -23,8 +23,9 @@ use self::server::Server;
 use self::wakes::Wakes;
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Record, RenewRequest,
-    Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreFuture, Value, Watch, table,
+    Answer, AttemptId, BeginRequest, Begun, CompleteRequest, Completed, Failure, Forgotten, Record,
+    RenewRequest, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreFuture, Value,
+    Watch, table,
 };
 use ::redis::aio::ConnectionLike;
 use std::fmt;
@@ -150,8 +151,9 @@ impl Store for RedisStore {
         retention: Duration,
     ) -> Answer<'a, Completed> {
         StoreFuture::new(async move {
-            let step = |record| table::complete(record, attempt, retention);
-            verbs::settle(self.server(), key, attempt, value.as_ref(), step).await
+            let (key, attempt) = (key.clone(), *attempt);
+            let request = CompleteRequest { key, attempt, value, retention };
+            verbs::complete(self.server(), &request).await
         })
     }
 
@@ -207,6 +209,20 @@ impl Store for RedisStore {
             let mut answers = verbs::renew(self.server(), one).await;
             answers.pop().unwrap_or(Ok(Renewed::Lost))
         })
+    }
+
+    fn begin_many<'a>(
+        &'a self,
+        requests: &'a [(RecordKey, BeginRequest)],
+    ) -> StoreFuture<'a, Vec<Result<Begun, StoreError>>> {
+        StoreFuture::new(verbs::begin_many(self.server(), requests))
+    }
+
+    fn complete_many<'a>(
+        &'a self,
+        requests: &'a [CompleteRequest],
+    ) -> StoreFuture<'a, Vec<Result<Completed, StoreError>>> {
+        StoreFuture::new(verbs::complete_many(self.server(), requests))
     }
 
     fn renew_many<'a>(

@@ -75,9 +75,7 @@ impl Server {
     ) -> Result<Option<Vec<u8>>, Failed> {
         let millis = wire::millis(ttl);
         if self.features.set_nx_get() {
-            let mut command = redis::cmd("SET");
-            command.arg(name.as_str()).arg(bytes).arg("NX").arg("GET").arg("PX").arg(millis);
-            match self.write(name, &command).await {
+            match self.write(name, &set_nx_get(name, bytes, millis)).await {
                 Err(failed) if failed.failure() == Failure::UnknownCommand => {
                     self.features.without_set_nx_get();
                 }
@@ -92,6 +90,71 @@ impl Server {
             }
         }
         self.create_in_two(name, bytes, millis).await
+    }
+
+    /// Writes many records that are not there, in one round trip where the servers allow it.
+    pub(super) async fn create_many(
+        &self,
+        records: &[Creation],
+    ) -> Vec<Result<Option<Vec<u8>>, Failed>> {
+        if !self.features.set_nx_get() || !self.pipelines(records.len()) {
+            let each =
+                records.iter().map(|Creation { name, bytes, ttl }| self.create(name, bytes, *ttl));
+            return super::join(each).await;
+        }
+        let mut pipeline = redis::pipe();
+        for Creation { name, bytes, ttl } in records {
+            pipeline.add_command(set_nx_get(name, bytes, wire::millis(*ttl)));
+        }
+        let answers = self.links.pipeline(&pipeline).await;
+        let each = each_of(answers, records).map(|(record, answer)| async move {
+            match answer {
+                Ok(answer) => bytes_of(answer, "SET"),
+                Err(failed) if failed.failure() == Failure::UnknownCommand => {
+                    self.create(&record.name, &record.bytes, record.ttl).await
+                }
+                Err(failed) => Err(failed),
+            }
+        });
+        super::join(each).await
+    }
+
+    /// Replaces many records that are still what the caller saw. `None` where that takes a look at
+    /// the record.
+    pub(super) async fn replace_many(
+        &self,
+        replacements: &[Replacement],
+    ) -> Vec<Result<Option<()>, Failed>> {
+        let nothing = || replacements.iter().map(|_| Ok(None)).collect();
+        if !self.pipelines(replacements.len()) {
+            return nothing();
+        }
+        let ifeq = self.features.set_ifeq();
+        let mut pipeline = redis::pipe();
+        for Replacement { name, seen, bytes, ttl } in replacements {
+            let millis = wire::millis(*ttl);
+            pipeline.add_command(match ifeq {
+                true => set_ifeq(name, bytes, &seen.bytes, millis),
+                false => script::SWAP.by_hash(&self.swap_arguments(name, seen, bytes, millis)),
+            });
+        }
+        let answers = self.links.pipeline(&pipeline).await;
+        each_of(answers, replacements)
+            .map(|(replacement, answer)| match answer {
+                Ok(Value::BulkString(old)) if ifeq && old == replacement.seen.bytes => Ok(Some(())),
+                Ok(Value::Int(1)) if !ifeq => Ok(Some(())),
+                Ok(_) => Ok(None),
+                Err(failed) => match failed.failure() {
+                    Failure::UnknownCommand | Failure::Full | Failure::NoScript => Ok(None),
+                    _ => Err(failed),
+                },
+            })
+            .collect()
+    }
+
+    /// Whether many commands can travel as one: to one server, and without a wait after each.
+    fn pipelines(&self, commands: usize) -> bool {
+        commands > 1 && !self.links.target().is_cluster() && self.replication.is_none()
     }
 
     /// The same for servers whose `SET` cannot do both. Both commands travel together; whatever
@@ -184,9 +247,7 @@ impl Server {
         bytes: &[u8],
         ttl: Duration,
     ) -> Result<Option<Replaced>, Failed> {
-        let mut command = redis::cmd("SET");
-        command.arg(name.as_str()).arg(bytes).arg("IFEQ").arg(&seen.bytes);
-        command.arg("GET").arg("PX").arg(wire::millis(ttl));
+        let command = set_ifeq(name, bytes, &seen.bytes, wire::millis(ttl));
         let (answer, written) = match self.write(name, &command).await {
             Err(failed) if failed.failure() == Failure::UnknownCommand => {
                 self.features.without_set_ifeq();
@@ -237,15 +298,7 @@ impl Server {
             Next::Bytes { bytes, ttl } => (&bytes[..], wire::millis(*ttl)),
             Next::Nothing => (&[][..], 0),
         };
-        let at_most = seen.at_most.map(|ttl| wire::millis(ttl).to_string()).unwrap_or_default();
-        let (channel, publish) = match self.publish {
-            Publish::OneChannel => (CHANNEL, "PUBLISH"),
-            Publish::ByName => (name.as_str(), "SPUBLISH"),
-        };
-        let arguments = |command: &mut Cmd| {
-            command.arg(1).arg(name.as_str()).arg(&seen.bytes).arg(bytes).arg(ttl);
-            command.arg(&at_most).arg(channel).arg(publish);
-        };
+        let arguments = self.swap_arguments(name, seen, bytes, ttl);
         let mut command = script::SWAP.by_hash(&arguments);
         let answer = match self.write(name, &command).await {
             Err(failed) if failed.failure() == Failure::NoScript => {
@@ -261,6 +314,24 @@ impl Server {
             }
             (Value::Int(0), _) => Ok(Replaced::Alive),
             (now, _) => Ok(Replaced::Changed(bytes_of(now, "a script")?)),
+        }
+    }
+
+    fn swap_arguments(
+        &self,
+        name: &Name,
+        seen: &Seen,
+        bytes: &[u8],
+        ttl: u64,
+    ) -> impl Fn(&mut Cmd) {
+        let at_most = seen.at_most.map(|ttl| wire::millis(ttl).to_string()).unwrap_or_default();
+        let (channel, publish) = match self.publish {
+            Publish::OneChannel => (CHANNEL, "PUBLISH"),
+            Publish::ByName => (name.as_str(), "SPUBLISH"),
+        };
+        move |command| {
+            command.arg(1).arg(name.as_str()).arg(&seen.bytes).arg(bytes).arg(ttl);
+            command.arg(&at_most).arg(channel).arg(publish);
         }
     }
 
@@ -294,7 +365,7 @@ impl Server {
     /// Lets many records live longer, in one round trip where the servers allow it. The answers say
     /// whether each record still is what its holder thinks.
     pub(super) async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<bool, Failed>> {
-        if self.links.target().is_cluster() || renewals.len() == 1 {
+        if self.links.target().is_cluster() || renewals.len() < 2 {
             let each = renewals.iter().map(|renewal| self.renew_one(renewal));
             return super::join(each).await;
         }
@@ -302,28 +373,17 @@ impl Server {
         for renewal in renewals {
             pipeline.add_command(script::RENEW.by_hash(&renewal.arguments()));
         }
-        match self.links.pipeline(&pipeline).await {
-            Ok(answers) => {
-                let each = renewals.iter().zip(answers).map(|(renewal, answer)| async move {
-                    match answer.extract_error() {
-                        Ok(answer) => Ok(answer == Value::Int(1)),
-                        Err(error) => match Failed::Sent(error) {
-                            failed if failed.failure() == Failure::NoScript => {
-                                self.renew_one(renewal).await
-                            }
-                            failed => Err(failed),
-                        },
-                    }
-                });
-                super::join(each).await
+        let answers = self.links.pipeline(&pipeline).await;
+        let each = each_of(answers, renewals).map(|(renewal, answer)| async move {
+            match answer {
+                Ok(answer) => Ok(answer == Value::Int(1)),
+                Err(failed) if failed.failure() == Failure::NoScript => {
+                    self.renew_one(renewal).await
+                }
+                Err(failed) => Err(failed),
             }
-            Err(failed) => {
-                let error = StoreError::from(failed);
-                let again =
-                    || Err(Failed::NotSent(StoreError::new(error.kind(), error.to_string())));
-                renewals.iter().map(|_| again()).collect()
-            }
-        }
+        });
+        super::join(each).await
     }
 
     async fn renew_one(&self, renewal: &Renewal) -> Result<bool, Failed> {
@@ -373,6 +433,23 @@ impl Written {
     }
 }
 
+/// A record that is to be written if there is none.
+#[derive(Clone, Debug)]
+pub(super) struct Creation {
+    pub(super) name: Name,
+    pub(super) bytes: Vec<u8>,
+    pub(super) ttl: Duration,
+}
+
+/// A record that is to be replaced if it is still what the caller saw.
+#[derive(Clone, Debug)]
+pub(super) struct Replacement {
+    pub(super) name: Name,
+    pub(super) seen: Seen,
+    pub(super) bytes: Vec<u8>,
+    pub(super) ttl: Duration,
+}
+
 /// A record that is to live on.
 #[derive(Clone, Debug)]
 pub(super) struct Renewal {
@@ -389,6 +466,37 @@ impl Renewal {
             command.arg(1).arg(name.as_str()).arg(bytes).arg(wire::millis(*ttl));
         }
     }
+}
+
+fn set_nx_get(name: &Name, bytes: &[u8], millis: u64) -> Cmd {
+    let mut command = redis::cmd("SET");
+    command.arg(name.as_str()).arg(bytes).arg("NX").arg("GET").arg("PX").arg(millis);
+    command
+}
+
+fn set_ifeq(name: &Name, bytes: &[u8], old: &[u8], millis: u64) -> Cmd {
+    let mut command = redis::cmd("SET");
+    command.arg(name.as_str()).arg(bytes).arg("IFEQ").arg(old);
+    command.arg("GET").arg("PX").arg(millis);
+    command
+}
+
+/// Each request of a pipeline with its own answer, or with why the pipeline as a whole has none.
+fn each_of<R>(
+    answers: Result<Vec<Value>, Failed>,
+    requests: &[R],
+) -> impl Iterator<Item = (&R, Result<Value, Failed>)> {
+    let (mut answers, error) = match answers {
+        Ok(answers) => (answers.into_iter(), unexpected("a pipeline")),
+        Err(failed) => (Vec::new().into_iter(), failed.into()),
+    };
+    requests.iter().map(move |request| {
+        let answer = match answers.next() {
+            Some(answer) => answer.extract_error().map_err(Failed::Sent),
+            None => Err(Failed::NotSent(StoreError::new(error.kind(), error.to_string()))),
+        };
+        (request, answer)
+    })
 }
 
 /// The arguments of a script that takes a record and nothing else.

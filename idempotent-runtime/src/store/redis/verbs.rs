@@ -7,13 +7,13 @@
 use super::error::Failure;
 use super::links::Failed;
 use super::name::Name;
-use super::server::{Next, Renewal, Replaced, Seen, Server};
+use super::server::{Creation, Next, Renewal, Replaced, Replacement, Seen, Server};
 use super::wire::{self, Found};
 use crate::key::RecordKey;
 use crate::store::table::{self, Living, Step, Write};
 use crate::store::{
-    AttemptId, BeginRequest, Begun, Claim, Head, Record, Renewed, State, StoreError,
-    StoreErrorKind, Value,
+    AttemptId, BeginRequest, Begun, Claim, CompleteRequest, Completed, Head, Record, Renewed,
+    State, StoreError, StoreErrorKind, Value,
 };
 use std::time::Duration;
 
@@ -35,11 +35,7 @@ impl Looked {
 
     /// The record as its holder knows it.
     fn held_by(attempt: &AttemptId) -> Self {
-        let state = match attempt.claim {
-            Claim::Lease { .. } => State::Processing,
-            Claim::Window { .. } => State::Taken,
-        };
-        let head = Head { attempt: *attempt, state };
+        let head = Head { attempt: *attempt, state: first_state(attempt.claim) };
         let found = Found { head, value: None, marked: false };
         Self { found, bytes: wire::encode(&head, None), ttl: Duration::MAX }
     }
@@ -55,6 +51,19 @@ impl Looked {
         let over = head.state == State::Processing && head.lease_left(self.ttl).is_zero();
         let at_most = over.then(|| head.attempt.claim.linger());
         Seen { bytes: self.bytes.clone(), marked, at_most }
+    }
+}
+
+/// The bytes of an attempt that is being processed, which a window never is.
+fn processing(attempt: &AttemptId) -> Vec<u8> {
+    wire::encode(&Head { attempt: *attempt, state: State::Processing }, None)
+}
+
+/// The state in which a record is granted.
+fn first_state(claim: Claim) -> State {
+    match claim {
+        Claim::Lease { .. } => State::Processing,
+        Claim::Window { .. } => State::Taken,
     }
 }
 
@@ -78,6 +87,68 @@ pub(super) async fn begin(
         }
     }
     Err(contended())
+}
+
+pub(super) async fn begin_many(
+    server: &Server,
+    requests: &[(RecordKey, BeginRequest)],
+) -> Vec<Result<Begun, StoreError>> {
+    let creations: Vec<_> = requests
+        .iter()
+        .map(|(key, request)| {
+            let head = Head { attempt: request.first_attempt(), state: first_state(request.claim) };
+            let (bytes, ttl) = (wire::encode(&head, None), request.claim.ttl());
+            Creation { name: Name::of(key), bytes, ttl }
+        })
+        .collect();
+    let answers = server.create_many(&creations).await;
+    let each = requests.iter().zip(&creations).zip(answers).map(
+        |(((key, request), Creation { name, .. }), answer)| async move {
+            let answered = match answer {
+                Ok(None) => Some(Begun::Fresh(request.first_attempt())),
+                Ok(Some(found)) => begin_on(server, name, request, found).await?,
+                Err(failed) => Some(answer_without_writing(server, name, request, failed).await?),
+            };
+            match answered {
+                Some(answer) => Ok(answer),
+                None => begin(server, key, request).await,
+            }
+        },
+    );
+    super::join(each).await
+}
+
+pub(super) async fn complete_many(
+    server: &Server,
+    requests: &[CompleteRequest],
+) -> Vec<Result<Completed, StoreError>> {
+    let replacements: Vec<_> = requests
+        .iter()
+        .map(|CompleteRequest { key, attempt, value, retention }| {
+            let head = Head { attempt: *attempt, state: State::Succeeded };
+            let seen = Seen { bytes: processing(attempt), marked: false, at_most: None };
+            let bytes = wire::encode(&head, value.as_ref());
+            Replacement { name: Name::of(key), seen, bytes, ttl: *retention }
+        })
+        .collect();
+    let answers = server.replace_many(&replacements).await;
+    let each = requests.iter().zip(answers).map(|(request, answer)| async move {
+        match answer {
+            Ok(Some(())) => Ok(Completed::Stored),
+            Ok(None) => complete(server, request).await,
+            Err(failed) => Err(failed.into()),
+        }
+    });
+    super::join(each).await
+}
+
+pub(super) async fn complete(
+    server: &Server,
+    request: &CompleteRequest,
+) -> Result<Completed, StoreError> {
+    let CompleteRequest { key, attempt, value, retention } = request;
+    let step = |record| table::complete(record, attempt, *retention);
+    settle(server, key, attempt, value.as_ref(), step).await
 }
 
 /// `begin` where there is a record. `None` if it went away meanwhile.
@@ -242,9 +313,7 @@ pub(super) async fn renew(
     let (renewals, requests): (Vec<_>, Vec<_>) = requests
         .map(|(key, attempt, lease)| {
             let name = Name::of(key);
-            // Only what is being processed can be renewed; a window never is.
-            let head = Head { attempt: *attempt, state: State::Processing };
-            let bytes = wire::encode(&head, None);
+            let bytes = processing(attempt);
             let ttl = attempt.claim.linger().saturating_add(lease);
             (Renewal { name, bytes, ttl }, (attempt, lease))
         })

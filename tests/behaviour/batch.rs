@@ -1,0 +1,142 @@
+//! Many keys, one body.
+
+use idempotent_runtime::store::{State, StoreErrorKind};
+use idempotent_runtime::testing::{Fault, Verb};
+use idempotent_runtime::{Abandon, Error, ErrorKind, Outcome};
+use std::time::Duration;
+use support::{Bench, OwnError, both, poll_at_most, remote, until, until_async};
+
+type Answers = Vec<Result<Outcome<usize>, Error>>;
+
+/// Runs a batch whose body notes each item and answers with the item itself.
+async fn run(bench: &Bench, keys: &[usize]) -> Answers {
+    let items = keys.iter().map(|key| (*key, *key));
+    let body = |items: Vec<usize>| async move {
+        let note = |item| {
+            bench.ledger.record(format!("{item}"));
+            Ok(item)
+        };
+        items.into_iter().map(note).collect()
+    };
+    bench.op().run_batch(items, body).await
+}
+
+fn values(answers: Answers) -> Vec<(usize, bool)> {
+    answers.into_iter().map(Result::unwrap).map(|it| (it.value, it.replayed)).collect()
+}
+
+#[tokio::test]
+async fn each_key_of_a_batch_runs_once_and_is_replayed_in_order() {
+    for bench in both() {
+        assert_eq!(values(run(&bench, &[3, 1]).await), [(3, false), (1, false)]);
+        let second = values(run(&bench, &[1, 2, 3]).await);
+        assert_eq!(second, [(1, true), (2, false), (3, true)]);
+        assert_eq!([1, 2, 3].map(|key| bench.ledger.ran(&format!("{key}"))), [1, 1, 1]);
+        bench.at_rest().await;
+    }
+}
+
+#[tokio::test]
+async fn a_batch_and_a_single_call_share_their_records() {
+    for bench in both() {
+        run(&bench, &[1]).await;
+        let answer: Result<usize, Error> = bench.op().key(1_usize).run(async { Ok(9) }).await;
+        assert_eq!(answer.unwrap(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_occurs_twice_runs_once() {
+    for bench in both() {
+        let answers = values(run(&bench, &[7, 7, 8, 7]).await);
+        assert_eq!(answers, [(7, false), (7, true), (8, false), (7, true)]);
+        assert_eq!(bench.ledger.ran("7"), 1);
+    }
+}
+
+#[tokio::test]
+async fn one_that_fails_frees_its_key_and_leaves_the_others_alone() {
+    for bench in both() {
+        let body = |items: Vec<u8>| async move {
+            let answer = |item| if item == 2 { Err(OwnError::new("no")) } else { Ok(item) };
+            items.into_iter().map(answer).collect()
+        };
+        let items = [1_u8, 2, 3].map(|key| (key, key));
+        let answers = bench.op().run_batch(items, body).await;
+        assert_eq!(answers.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+        let state = bench.op().key(2_u8).get().await.unwrap().unwrap().head.state;
+        assert_eq!(state, State::FailedFree);
+        bench.at_rest().await;
+    }
+}
+
+#[tokio::test]
+async fn what_runs_elsewhere_is_in_progress_and_not_waited_for() {
+    for bench in both() {
+        let held = bench.op().key(2_usize).begin().await.unwrap();
+        let answers = run(&bench, &[1, 2]).await;
+        assert_eq!(answers[0].as_ref().unwrap().value, 1);
+        let error = answers[1].as_ref().unwrap_err();
+        assert_eq!((error.kind(), error.body_ran()), (ErrorKind::InProgress, false));
+        drop(held);
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_answers_too_little_leaves_its_attempts_abandoned() {
+    for bench in both() {
+        let items = [1_usize, 2].map(|key| (key, key));
+        let body = |_| async { vec![Ok::<usize, Error>(1)] };
+        let answers = bench.op().abandon(Abandon::Block).run_batch(items, body).await;
+        for answer in answers {
+            let error = answer.unwrap_err();
+            assert_eq!((error.kind(), error.body_ran()), (ErrorKind::Misconfigured, true));
+            assert!(error.message().contains("answered 1 of 2"), "{error}");
+        }
+        bench.at_rest().await;
+        until_async(|| async {
+            let record = bench.op().key(1_usize).get().await.unwrap().unwrap();
+            record.head.state == State::Abandoned
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_batch_dropped_at_any_poll_leaves_no_key_held() {
+    for polls in 1..12 {
+        let bench = remote();
+        let body = |items: Vec<usize>| async move {
+            tokio::task::yield_now().await;
+            items.into_iter().map(Ok::<_, Error>).collect()
+        };
+        let items = [1_usize, 2].map(|key| (key, key));
+        let _ = poll_at_most(polls, bench.op().run_batch(items, body)).await;
+        bench.at_rest().await;
+        until_async(|| async {
+            let record = bench.op().key(1_usize).get().await.unwrap();
+            record.is_none_or(|record| record.head.state != State::Processing)
+        })
+        .await;
+        for answer in run(&bench, &[1, 2]).await {
+            answer.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_begin_whose_answer_was_lost_is_recognised_as_the_batchs_own() {
+    let bench = remote();
+    bench.store.fault_at(Verb::Begin, 1, Fault::After(StoreErrorKind::Unavailable));
+    let batch = tokio::spawn({
+        let bench = bench.clone();
+        async move { values(run(&bench, &[1, 2]).await) }
+    });
+    until(|| {
+        bench.clock.advance(Duration::from_millis(5));
+        batch.is_finished()
+    })
+    .await;
+    assert_eq!(batch.await.unwrap(), [(1, false), (2, false)]);
+    assert_eq!([1, 2].map(|key| bench.ledger.ran(&format!("{key}"))), [1, 1]);
+}
