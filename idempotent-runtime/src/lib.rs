@@ -56,6 +56,7 @@ pub mod store;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod tokens;
 
 pub use ambient::Ambient;
 pub use answers::Answers;
@@ -70,6 +71,7 @@ pub use instance::{BuildError, Builder, Drained, Idempotency};
 pub use key::KeyPart;
 pub use operation::{Operation, Outcome};
 pub use store::Resolution;
+pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens};
 
 #[doc = include_str!("../docs/key_part.md")]
 pub use idempotent_macros::KeyPart;

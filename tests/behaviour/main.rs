@@ -19,4 +19,5 @@ mod panics;
 mod sharing;
 mod shutdown;
 mod size;
+mod tokens;
 mod values;
