@@ -38,6 +38,8 @@ mod clock;
 pub mod codec;
 mod config;
 mod current;
+#[cfg(feature = "redis")]
+mod effects;
 mod engine;
 mod error;
 mod fingerprint;
@@ -64,6 +66,8 @@ pub use attempt::{Attempt, Begin, Stored};
 pub use clock::Clock;
 pub use config::{Abandon, Config, ConfigError, Mode, OnStoreError, retention};
 pub use current::{Current, current};
+#[cfg(feature = "redis")]
+pub use effects::EffectOutcome;
 pub use error::{Error, ErrorKind};
 pub use fingerprint::Fingerprint;
 pub use install::{InstallError, REQUIRE_INSTALLED, require_installed};

@@ -32,6 +32,7 @@ pub struct Operation<'a> {
     name: OperationName,
     key: Encoded,
     scope: Option<Encoded>,
+    hash_tag: Option<String>,
     fingerprint: Option<Fingerprint>,
     options: Options,
 }
@@ -51,7 +52,7 @@ pub struct Outcome<T> {
 impl<'a> Operation<'a> {
     pub(crate) fn new(instance: &'a Idempotency, name: OperationName) -> Self {
         let (key, options) = (Encoded::ambient(), Options::NONE);
-        Self { instance, name, key, scope: None, fingerprint: None, options }
+        Self { instance, name, key, scope: None, hash_tag: None, fingerprint: None, options }
     }
 
     /// What makes two calls the same, encoded as the attribute does it.
@@ -68,6 +69,13 @@ impl<'a> Operation<'a> {
     /// Tenant or principal, added to the ambient scope.
     pub fn scope(mut self, scope: impl KeyPart) -> Self {
         self.scope = Some(Encoded::of(&scope));
+        self
+    }
+
+    /// Puts the record into the slot of a Redis cluster in which all keys with `{tag}` lie. It is
+    /// part of the key: the same key with another tag is another one.
+    pub fn hash_tag(mut self, tag: impl Into<String>) -> Self {
+        self.hash_tag = Some(tag.into());
         self
     }
 
@@ -308,11 +316,17 @@ impl<'a> Operation<'a> {
             options: &self.options,
             key: self.key.clone(),
             scope: self.scope.clone(),
+            hash_tag: self.hash_tag.as_deref(),
             fingerprint: self.fingerprint,
         }
     }
 
-    fn prepare(&self) -> Result<Prepared<'_>, Error> {
+    #[cfg(feature = "redis")]
+    pub(crate) fn name(&self) -> &OperationName {
+        &self.name
+    }
+
+    pub(crate) fn prepare(&self) -> Result<Prepared<'_>, Error> {
         Prepared::new(InstanceRef::Borrowed(self.instance), self.call())
     }
 

@@ -94,6 +94,7 @@ impl<'a> Call<'a> {
             options: &self.site.options,
             key: self.key,
             scope: self.scope,
+            hash_tag: None,
             fingerprint: self.fingerprint.as_ref().map(Fingerprint::of_encoded),
         };
         Prepared::new(instance, call)

@@ -54,6 +54,7 @@ pub(crate) struct Call<'a> {
     pub(crate) options: &'a Options,
     pub(crate) key: Encoded,
     pub(crate) scope: Option<Encoded>,
+    pub(crate) hash_tag: Option<&'a str>,
     pub(crate) fingerprint: Option<Fingerprint>,
 }
 
@@ -200,11 +201,18 @@ pub(crate) fn record_key(call: &Call<'_>, config: &Config) -> Result<RecordKey, 
             return fault(ErrorKind::MissingKey, "the ambient scope is missing");
         }
         let scope = Scope { ambient: ambient_scope.map_or("", Encoded::as_str), own };
-        RecordKey::compose(&config.key_prefix, &call.operation, scope, key).map_err(
+        let key = RecordKey::compose(&config.key_prefix, &call.operation, scope, key).map_err(
             |InvalidKey::TooLong { bytes }| {
                 Error::new(ErrorKind::InvalidKey, &call.operation)
                     .with_message(format!("the key has {bytes} bytes, {MAX_KEY_BYTES} are allowed"))
             },
-        )
+        )?;
+        match call.hash_tag {
+            None => Ok(key),
+            Some(tag) => match key.with_hash_tag(tag) {
+                Some(key) => Ok(key),
+                None => fault(ErrorKind::InvalidKey, "the hash tag is empty or holds a brace"),
+            },
+        }
     })
 }

@@ -39,6 +39,15 @@ impl fmt::Display for NotKept {
 }
 
 impl Values {
+    /// Whether stored values are encrypted.
+    #[cfg(feature = "redis")]
+    pub(crate) fn encrypts(&self) -> bool {
+        #[cfg(feature = "encryption")]
+        return self.encryption.is_some();
+        #[cfg(not(feature = "encryption"))]
+        false
+    }
+
     /// Encrypts, if so configured, and checks the size.
     pub(crate) fn keep(
         &self,

@@ -60,6 +60,20 @@ impl RecordKey {
         &self.0
     }
 
+    /// The same key in the slot of `tag`: in a cluster, all keys with one tag lie on one node.
+    /// `None` if it is not a tag: empty, or with a brace.
+    pub(crate) fn with_hash_tag(&self, tag: &str) -> Option<Self> {
+        (!tag.is_empty() && !tag.contains(['{', '}']))
+            .then(|| Self(format!("{{{tag}}}{}", self.0).into()))
+    }
+
+    /// The tag that it begins with, if any.
+    #[cfg(feature = "redis")]
+    pub(crate) fn hash_tag(&self) -> Option<&str> {
+        let (tag, _) = self.0.strip_prefix('{')?.split_once('}')?;
+        (!tag.is_empty() && !tag.contains('{')).then_some(tag)
+    }
+
     /// The key shortened to 16 hexadecimal digits of its SHA-256, as logs show it.
     pub fn hashed(&self) -> String {
         hex(&Sha256::digest(self.0.as_bytes())[..8])

@@ -18,7 +18,9 @@ pub use record::{
     Resolution, Resolved, Settled, State, Token, Value,
 };
 #[cfg(feature = "redis")]
-pub use redis::{RedisBuilder, RedisStore};
+pub use redis::{Effect, RedisBuilder, RedisStore};
+#[cfg(feature = "redis")]
+pub(crate) use redis::{EffectTerms, Effected};
 pub use watch::Watch;
 
 use crate::key::RecordKey;

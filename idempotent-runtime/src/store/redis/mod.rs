@@ -4,6 +4,7 @@
 //! [`server`] turns one step into a command, [`links`] sends it, [`target`] connects.
 
 mod builder;
+mod effect;
 mod error;
 mod features;
 mod links;
@@ -17,6 +18,8 @@ mod wakes;
 mod wire;
 
 pub use builder::RedisBuilder;
+pub use effect::Effect;
+pub(crate) use effect::{EffectTerms, Effected};
 
 use self::name::Name;
 use self::server::Server;

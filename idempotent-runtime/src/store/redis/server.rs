@@ -423,7 +423,7 @@ pub(super) enum Written {
 }
 
 impl Written {
-    fn check(self) -> Result<(), Failed> {
+    pub(super) fn check(self) -> Result<(), Failed> {
         match self {
             Self::To { replicas, demanded } if replicas < demanded => {
                 Err(Failed::NotSent(super::replication::too_few(replicas, demanded)))

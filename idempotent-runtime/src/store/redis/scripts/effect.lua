@@ -1,0 +1,47 @@
+-- Runs `effect` and records its answer, both or neither, unless `effect` fails half way.
+-- KEYS: record, then those of the effect. ARGV: record as seen, without a mark, empty if none; longest time to live
+-- that it may have, empty if any; record that says that the outcome is unknown; its time to live;
+-- record of the answer, to which the answer is added; its time to live; then those of the effect.
+-- Answers {'seen', record, time to live}, {'done', answer}, {'refused', reason} or
+-- {'failed', reason}; the last leaves the outcome unknown.
+local now = redis.call('GET', KEYS[1])
+local ttl = redis.call('PTTL', KEYS[1])
+local bare = now or ''
+if string.byte(bare, 3) == 1 then
+  bare = string.sub(bare, 1, 2) .. '\0' .. string.sub(bare, 4)
+end
+if bare ~= ARGV[1] or (ARGV[2] ~= '' and ttl > tonumber(ARGV[2])) then
+  return { 'seen', now, ttl }
+end
+-- Written first: whatever happens from here on, nobody runs the effect a second time unasked.
+redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])
+local keys, arguments = {}, {}
+for index = 2, #KEYS do
+  keys[index - 1] = KEYS[index]
+end
+for index = 7, #ARGV do
+  arguments[index - 6] = ARGV[index]
+end
+local ended, answer = pcall(effect, keys, arguments)
+if type(answer) == 'table' and answer.err then
+  ended, answer = false, answer.err
+end
+if not ended then
+  return { 'failed', tostring(answer) }
+end
+if type(answer) == 'table' and answer.refused then
+  if ARGV[1] == '' then
+    redis.call('DEL', KEYS[1])
+  else
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', math.max(ttl, 1))
+  end
+  return { 'refused', tostring(answer.refused) }
+end
+if type(answer) == 'number' then
+  answer = answer == math.floor(answer) and string.format('%.0f', answer) or tostring(answer)
+end
+if type(answer) ~= 'string' then
+  return { 'failed', 'it answered neither a text nor a number' }
+end
+redis.call('SET', KEYS[1], ARGV[5] .. answer, 'PX', ARGV[6])
+return { 'done', answer }
