@@ -230,6 +230,7 @@ pub fn record_name(key: &RecordKey) -> String {
 }
 
 /// A Redis store under test. Time passes for it when its records' time to live is lowered.
+#[derive(Debug)]
 pub struct RedisSubject {
     store: Arc<RedisStore>,
     connection: MultiplexedConnection,
