@@ -266,7 +266,9 @@ impl Store for RedisStore {
     fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
         StoreFuture::new(async move {
             let name = Name::of(key);
-            let watch = self.0.wakes.watch(&name).await;
+            let Some(watch) = self.0.wakes.watch(&name).await else {
+                return Ok(Watch::never());
+            };
             // Listen, then mark, then look: what ends after the mark is published.
             self.server().mark(&name).await?;
             Ok(watch)

@@ -8,7 +8,7 @@ use super::error::misconfigured;
 use super::links::Links;
 use super::name::Name;
 use super::server::{CHANNEL, Publish};
-use super::target::{Connection, OnPush};
+use super::target::{Connection, OnPush, Target};
 use crate::race::{First, race};
 use crate::store::{StoreError, Watch};
 use crate::sync::{Mutex, Notify, lock, run_on_thread};
@@ -45,7 +45,17 @@ struct Waiting {
 /// The thread that listens.
 struct Subscriber {
     requests: mpsc::UnboundedSender<Request>,
-    listening: watch::Receiver<bool>,
+    hearing: watch::Receiver<Hearing>,
+}
+
+/// Whether the thread hears anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hearing {
+    /// Its first connection is being made.
+    Soon,
+    Yes,
+    /// The connection is down. Whoever waits polls until it is back.
+    No,
 }
 
 /// What the thread is asked to do. Its end is the end of the requests.
@@ -62,24 +72,26 @@ impl Wakes {
         Arc::new(Self { links, publish, watched, subscriber: OnceLock::new() })
     }
 
-    /// Watches a record from now on, and waits until changes are heard, or for as long as a server
-    /// may take to answer: whoever watches also polls.
-    pub(super) async fn watch(self: &Arc<Self>, name: &Name) -> Watch {
-        let Some(subscriber) = self.subscriber() else { return Watch::never() };
+    /// Watches a record from now on. Resolves when its changes are heard; `None` if they are not.
+    pub(super) async fn watch(self: &Arc<Self>, name: &Name) -> Option<Watch> {
+        let subscriber = self.subscriber()?;
         let changed = self.watched.add(name);
         let mut notified = Box::pin(changed.notified_owned());
         notified.as_mut().enable();
         let guard = Guard { wakes: Arc::clone(self), name: name.as_str().to_owned() };
-        let patience = self.links.timeouts().response;
-        let _ = tokio::time::timeout(patience, subscriber.hears(self.publish, name)).await;
-        Watch::new(async move {
-            let _guard = guard;
-            notified.await;
+        subscriber.hears(self.publish, name).await.then(|| {
+            Watch::new(async move {
+                let _guard = guard;
+                notified.await;
+            })
         })
     }
 
     /// `None` if nothing can be heard.
     fn subscriber(&self) -> Option<&Subscriber> {
+        if matches!(self.links.target(), Target::Given(_)) {
+            return None;
+        }
         self.subscriber
             .get_or_init(|| {
                 let started = Subscriber::start(&self.links, self.publish, &self.watched);
@@ -102,23 +114,29 @@ impl Subscriber {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| misconfigured(error.to_string()))?;
         let (requests, asked) = mpsc::unbounded_channel();
-        let (says, listening) = watch::channel(false);
+        let (says, hearing) = watch::channel(Hearing::Soon);
         let (links, watched) = (Arc::clone(links), Arc::clone(watched));
         let again = requests.downgrade();
         let listen = Listener { links, publish, watched, asked, again, says };
         run_on_thread("idempotent-redis", runtime, listen.run())
             .map_err(|error| misconfigured(error.to_string()))?;
-        Ok(Self { requests, listening })
+        Ok(Self { requests, hearing })
     }
 
-    /// Resolves when changes of this record are heard.
-    async fn hears(&self, publish: Publish, name: &Name) {
-        let mut listening = self.listening.clone();
-        let _ = listening.wait_for(|listening| *listening).await;
-        if publish == Publish::ByName {
-            let (done, subscribed) = tokio::sync::oneshot::channel();
-            let _ = self.requests.send(Request::Subscribe(name.as_str().to_owned(), done));
-            let _ = subscribed.await;
+    /// Whether changes of this record are heard from now on.
+    async fn hears(&self, publish: Publish, name: &Name) -> bool {
+        let mut hearing = self.hearing.clone();
+        let known = hearing.wait_for(|hearing| *hearing != Hearing::Soon).await;
+        if known.map_or(Hearing::No, |hearing| *hearing) == Hearing::No {
+            return false;
+        }
+        match publish {
+            Publish::OneChannel => true,
+            Publish::ByName => {
+                let (done, subscribed) = tokio::sync::oneshot::channel();
+                let _ = self.requests.send(Request::Subscribe(name.as_str().to_owned(), done));
+                subscribed.await.is_ok()
+            }
         }
     }
 }
@@ -193,7 +211,7 @@ struct Listener {
     asked: mpsc::UnboundedReceiver<Request>,
     /// For what a push makes necessary.
     again: mpsc::WeakUnboundedSender<Request>,
-    says: watch::Sender<bool>,
+    says: watch::Sender<Hearing>,
 }
 
 impl Listener {
@@ -203,15 +221,19 @@ impl Listener {
             match self.subscribe().await {
                 Ok((connection, ended)) => {
                     pause = FIRST_PAUSE;
-                    self.says.send_replace(true);
+                    self.says.send_replace(Hearing::Yes);
                     // What ended while nobody listened was not heard.
                     self.watched.wake_all();
                     self.listen(connection, ended).await;
-                    self.says.send_replace(false);
+                    self.says.send_replace(Hearing::No);
                     self.watched.wake_all();
                 }
                 Err(error) => {
-                    tracing::debug!(target: "idempotent", %error, "the subscription failed");
+                    if self.says.send_replace(Hearing::No) == Hearing::No {
+                        tracing::debug!(target: "idempotent", %error, "still nothing is heard");
+                    } else {
+                        tracing::warn!(target: "idempotent", %error, "waiting callers only poll");
+                    }
                     self.rest(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -276,6 +298,8 @@ impl Request {
                 }
                 let _ = done.send(());
             }
+            // Somebody else may have begun to watch it meanwhile.
+            Self::Unsubscribe(name) if watched.has(&name) => {}
             Self::Unsubscribe(name) => {
                 let _ = cluster.sunsubscribe(&name).await;
             }
