@@ -17,7 +17,7 @@ use support::redis::RedisServer;
 async fn submit(tokens: &Tokens, token: &str) -> Result<Option<String>, Error> {
     match tokens.exchange("order", token).await? {
         Exchanged::Next(next) => Ok(Some(next.to_string())),
-        Exchanged::Refused => Ok(None),
+        Exchanged::Refused(_) => Ok(None),
     }
 }
 

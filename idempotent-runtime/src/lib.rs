@@ -75,7 +75,7 @@ pub use instance::{BuildError, Builder, Drained, Idempotency};
 pub use key::KeyPart;
 pub use operation::{Operation, Outcome};
 pub use store::Resolution;
-pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens};
+pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens, UsedToken};
 
 #[doc = include_str!("../docs/key_part.md")]
 pub use idempotent_macros::KeyPart;

@@ -1,15 +1,18 @@
 //! One-time tokens: issued for a business type, consumed exactly once.
 //!
-//! A token is a record that is taken for its lifetime and released by whoever knows it. So every
-//! store has them, and what keeps records apart keeps tokens apart.
+//! A token is a key that is free to be begun, and was begun before: a record that failed. Consuming it
+//! begins it for good. So every store has tokens, and what keeps two attempts apart keeps two clicks
+//! apart.
 
+use crate::config::Abandon;
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::{Encoded, KeyPart, RecordKey, Scope, hex};
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
 use crate::store::{
-    AttemptId, BeginRequest, Begun, Claim, Settled, StoreError, StoreErrorKind, Token,
+    Answer, AttemptId, BeginRequest, Begun, Claim, Failure, Settled, StoreError, StoreErrorKind,
+    Token,
 };
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -30,8 +33,8 @@ use std::time::Duration;
 /// let tokens = Tokens::new(&idem).bound_to("session-17");
 ///
 /// let token = tokens.issue("order").await?.to_string(); // goes into the form
-/// assert_eq!(tokens.consume("order", &token).await?, Consumed::Accepted);
-/// assert_eq!(tokens.consume("order", &token).await?, Consumed::Refused);
+/// assert!(matches!(tokens.consume("order", &token).await?, Consumed::Accepted(_)));
+/// assert!(matches!(tokens.consume("order", &token).await?, Consumed::Used));
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
@@ -43,34 +46,53 @@ pub struct Tokens {
 
 /// How long a token can be used if nothing else is said.
 const EXPIRE: Duration = Duration::from_secs(600);
+/// For how long a token that is being issued cannot be used. Nobody has it by then.
+const ISSUING: Duration = Duration::from_secs(10);
 /// How often a store that does not answer is asked.
 const SENDS: u32 = 3;
 
-/// A token, to be handed out as its text: 32 hexadecimal digits.
+/// A token, to be handed out as its text: 48 hexadecimal digits.
 ///
-/// Whoever has it can use it once. `Debug` does not show it.
+/// Whoever has it can use it once, where it belongs. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct OneTimeToken(Token);
+pub struct OneTimeToken {
+    secret: [u8; 16],
+    /// A digest of the secret and the binding, by which a token that belongs to somebody else is told
+    /// from one that was never issued. What keeps it apart is the name of its record.
+    binding: [u8; 8],
+}
 
 /// Whether a token was good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a refused token must not be acted on"]
+#[derive(Debug)]
+#[must_use = "only an accepted token may be acted on"]
 pub enum Consumed {
     /// It was issued for this business type and binding, and nobody used it before.
-    Accepted,
-    /// It was never issued, has expired, was used, or belongs to another type or binding. In the
-    /// last case it can still be used where it belongs.
-    Refused,
+    Accepted(UsedToken),
+    /// Somebody used it before.
+    Used,
+    /// It was never issued for this business type, has expired, or is no token at all.
+    Unknown,
+    /// It belongs to another session, user or tenant. It can still be used there.
+    BoundElsewhere,
+}
+
+/// A token that was used up by this call.
+#[derive(Debug)]
+pub struct UsedToken {
+    tokens: Tokens,
+    business_type: String,
+    key: RecordKey,
+    attempt: AttemptId,
 }
 
 /// What became of a token that was to be replaced by the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a refused token must not be acted on"]
+#[derive(Debug)]
+#[must_use = "only an accepted token may be acted on"]
 pub enum Exchanged {
     /// It was good and is used up; this is the next one.
     Next(OneTimeToken),
-    /// As [`Consumed::Refused`]. No token was issued.
-    Refused,
+    /// It was not good, for this reason. No token was issued.
+    Refused(Consumed),
 }
 
 impl Tokens {
@@ -86,7 +108,7 @@ impl Tokens {
         self
     }
 
-    /// How long a token can be used.
+    /// How long a token can be used, and how long it is known that it was used.
     #[must_use]
     pub fn expire(mut self, expire: Duration) -> Self {
         self.expire = whole_millis(expire);
@@ -98,48 +120,51 @@ impl Tokens {
     /// # Errors
     /// The store does not answer or has no room.
     pub async fn issue(&self, business_type: &str) -> Result<OneTimeToken, Error> {
-        let token = Token::random();
-        let key = self.record_key(business_type, token)?;
-        let request = self.request(token);
-        let mut sends = 0;
-        loop {
-            sends += 1;
-            match self.instance.store().begin(&key, &request).await {
-                Ok(Begun::Fresh(_)) => return Ok(OneTimeToken(token)),
-                // Nobody else makes this token.
-                Ok(_) => return Err(self.error(business_type, ErrorKind::StoreUnavailable)),
-                Err(error) if may_be_repeated(&error) && sends < SENDS => {}
-                Err(error) => return Err(self.store_error(business_type, error)),
-            }
+        let secret = Token::random().to_bytes();
+        let token = OneTimeToken { secret, binding: self.digest(&secret) };
+        let key = self.record_key(business_type, &token)?;
+        let claim = Claim::Lease { lease: ISSUING, linger: self.expire, abandon: Abandon::Retry };
+        let request = request(claim);
+        let attempt = request.first_attempt();
+        let store = self.instance.store();
+        let begun = self.send(business_type, || store.begin(&key, &request)).await?;
+        let freed = || store.fail(&key, &attempt, Failure::Free, self.expire);
+        match (begun, self.send(business_type, freed).await?) {
+            (Begun::Fresh(_), Settled::Done) => Ok(token),
+            // Nobody else knows this token yet.
+            _ => Err(self.error(business_type, ErrorKind::StoreUnavailable)),
         }
     }
 
     /// Uses a token up. Of many who try the same one, one is accepted.
     ///
     /// # Errors
-    /// The store does not answer. The token may have been used up, or not: whoever gets this must
-    /// not act on it, and can issue another one.
+    /// The store does not answer. The token may have been used up, or not; whoever gets this must
+    /// not act on it.
     pub async fn consume(&self, business_type: &str, token: &str) -> Result<Consumed, Error> {
-        let Ok(OneTimeToken(token)) = token.parse() else { return Ok(Consumed::Refused) };
-        let key = self.record_key(business_type, token)?;
-        let attempt: AttemptId = self.request(token).first_attempt();
-        let mut unanswered = None;
-        for _ in 0..SENDS {
-            match self.instance.store().release(&key, &attempt, self.expire).await {
-                Ok(Settled::Done) => return Ok(Consumed::Accepted),
-                Ok(Settled::Vanished | Settled::Superseded) => match unanswered {
-                    None => return Ok(Consumed::Refused),
-                    // It is gone: by this call's own earlier try, or by somebody else's.
-                    Some(error) => return Err(self.store_error(business_type, error)),
-                },
-                Err(error) if may_be_repeated(&error) => unanswered = Some(error),
-                Err(error) => return Err(self.store_error(business_type, error)),
-            }
+        let Ok(token) = token.parse::<OneTimeToken>() else { return Ok(Consumed::Unknown) };
+        if token.binding != self.digest(&token.secret) {
+            return Ok(Consumed::BoundElsewhere);
         }
-        let error = unanswered.unwrap_or_else(|| {
-            StoreError::new(StoreErrorKind::Unavailable, "the store does not answer")
-        });
-        Err(self.store_error(business_type, error))
+        let key = self.record_key(business_type, &token)?;
+        let request = request(Claim::Window { window: self.expire });
+        let store = self.instance.store();
+        match self.send(business_type, || store.begin(&key, &request)).await? {
+            // A first attempt means that there was nothing to go on from.
+            Begun::Fresh(attempt) if attempt.number == 1 => {
+                let released = || store.release(&key, &attempt, self.expire);
+                self.send(business_type, released).await?;
+                Ok(Consumed::Unknown)
+            }
+            Begun::Fresh(attempt) => {
+                let business_type = business_type.to_owned();
+                let tokens = self.clone();
+                Ok(Consumed::Accepted(UsedToken { tokens, business_type, key, attempt }))
+            }
+            // Its issuer has not told anybody yet.
+            Begun::InFlight { .. } => Ok(Consumed::Unknown),
+            _ => Ok(Consumed::Used),
+        }
     }
 
     /// Uses a token up and issues the next one, for a page that goes on.
@@ -148,21 +173,39 @@ impl Tokens {
     /// As [`consume`](Self::consume) and [`issue`](Self::issue).
     pub async fn exchange(&self, business_type: &str, token: &str) -> Result<Exchanged, Error> {
         match self.consume(business_type, token).await? {
-            Consumed::Accepted => Ok(Exchanged::Next(self.issue(business_type).await?)),
-            Consumed::Refused => Ok(Exchanged::Refused),
+            Consumed::Accepted(_) => Ok(Exchanged::Next(self.issue(business_type).await?)),
+            refused => Ok(Exchanged::Refused(refused)),
         }
     }
 
-    /// A token that exists is a window that is taken.
-    fn request(&self, token: Token) -> BeginRequest {
-        let claim = Claim::Window { window: self.expire };
-        BeginRequest { token, fingerprint: None, fence_seed: 0, claim }
+    /// Sends a verb, again if it is not answered. Every verb can be repeated.
+    async fn send<'a, T: Unpin>(
+        &self,
+        business_type: &str,
+        verb: impl Fn() -> Answer<'a, T>,
+    ) -> Result<T, Error> {
+        let mut sends = 0;
+        loop {
+            sends += 1;
+            match verb().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if may_be_repeated(&error) && sends < SENDS => {}
+                Err(error) => return Err(Error::from_store(error, &operation(business_type))),
+            }
+        }
+    }
+
+    fn digest(&self, secret: &[u8; 16]) -> [u8; 8] {
+        let digest = Sha256::new_with_prefix(secret).chain_update(self.binding.as_str()).finalize();
+        let mut short = [0; 8];
+        short.copy_from_slice(&digest[..8]);
+        short
     }
 
     /// The record of a token. Its name does not give the token away.
-    fn record_key(&self, business_type: &str, token: Token) -> Result<RecordKey, Error> {
+    fn record_key(&self, business_type: &str, token: &OneTimeToken) -> Result<RecordKey, Error> {
         let prefix = &self.instance.core().config.load().key_prefix;
-        let digest = hex(&Sha256::digest(token.to_bytes())[..16]);
+        let digest = hex(&Sha256::digest(token.secret)[..16]);
         let scope = Scope { ambient: "", own: self.binding.as_str() };
         let name = operation(business_type);
         RecordKey::compose(prefix, &name, scope, Encoded::of(&*digest).as_str())
@@ -172,10 +215,24 @@ impl Tokens {
     fn error(&self, business_type: &str, kind: ErrorKind) -> Error {
         Error::new(kind, &operation(business_type))
     }
+}
 
-    fn store_error(&self, business_type: &str, error: StoreError) -> Error {
-        Error::from_store(error, &operation(business_type))
+impl UsedToken {
+    /// Lets the token be used again: what it was used for did not happen.
+    ///
+    /// # Errors
+    /// The store does not answer; the token may stay used.
+    pub async fn give_back(self) -> Result<(), Error> {
+        let Self { tokens, business_type, key, attempt } = self;
+        let store = tokens.instance.store();
+        let released = || store.release(&key, &attempt, tokens.expire);
+        tokens.send(&business_type, released).await.map(drop)
     }
+}
+
+/// A request of nobody who could lose a fence.
+fn request(claim: Claim) -> BeginRequest {
+    BeginRequest { token: Token::random(), fingerprint: None, fence_seed: 0, claim }
 }
 
 fn operation(business_type: &str) -> OperationName {
@@ -188,7 +245,7 @@ fn may_be_repeated(error: &StoreError) -> bool {
 
 impl fmt::Display for OneTimeToken {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&hex(&self.0.to_bytes()))
+        write!(formatter, "{}{}", hex(&self.secret), hex(&self.binding))
     }
 }
 
@@ -204,7 +261,7 @@ pub struct NotAToken;
 
 impl fmt::Display for NotAToken {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("not a token: it must have 32 hexadecimal digits")
+        formatter.write_str("not a token: it must have 48 hexadecimal digits")
     }
 }
 
@@ -216,11 +273,13 @@ impl FromStr for OneTimeToken {
     fn from_str(text: &str) -> Result<Self, NotAToken> {
         let digits = text.as_bytes();
         let lower = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-        if digits.len() != 32 || !digits.iter().all(lower) {
+        if digits.len() != 48 || !digits.iter().all(lower) {
             return Err(NotAToken);
         }
-        let number = u128::from_str_radix(text, 16).map_err(|_| NotAToken)?;
-        Ok(Self(Token::from_bytes(number.to_be_bytes())))
+        let (secret, binding) = text.split_at(32);
+        let secret = u128::from_str_radix(secret, 16).map_err(|_| NotAToken)?.to_be_bytes();
+        let binding = u64::from_str_radix(binding, 16).map_err(|_| NotAToken)?.to_be_bytes();
+        Ok(Self { secret, binding })
     }
 }
 
@@ -228,22 +287,26 @@ impl FromStr for OneTimeToken {
 mod tests {
     use super::*;
 
+    fn token() -> OneTimeToken {
+        OneTimeToken { secret: Token::random().to_bytes(), binding: *b"\x01binding" }
+    }
+
     #[test]
     fn a_token_is_its_text() {
-        let token = OneTimeToken(Token::random());
+        let token = token();
         assert_eq!(token.to_string().parse(), Ok(token.clone()));
-        assert_eq!(token.to_string().len(), 32);
+        assert_eq!(token.to_string().len(), 48);
         assert!(!format!("{token:?}").contains(&token.to_string()));
     }
 
     #[test]
     fn other_texts_are_not_tokens() {
-        let good = OneTimeToken(Token::random()).to_string();
-        for text in
-            ["", "42", "zz", &good[1..], &format!("{good}0"), "+1234567890123456789012345678901"]
-        {
+        let good = token().to_string();
+        let long = format!("{good}0");
+        let signed = format!("+{}", &good[1..]);
+        let upper = "A".repeat(48);
+        for text in ["", "42", "zz", &good[1..], &long, &signed, &upper] {
             assert_eq!(text.parse::<OneTimeToken>(), Err(NotAToken), "{text}");
         }
-        assert_eq!(good.replace(|_: char| true, "A").parse::<OneTimeToken>(), Err(NotAToken));
     }
 }

@@ -2,3 +2,4 @@
 
 mod effects;
 mod store;
+mod tokens;
