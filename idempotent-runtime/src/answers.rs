@@ -1,6 +1,6 @@
 //! What becomes of a function's answers: which are kept, for how long, and how they are read back.
 
-use crate::codec::{CodecError, Codecs};
+use crate::codec::{CodecError, Codecs, StoredBytes, id};
 use crate::error::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -51,6 +51,14 @@ impl<T, E: From<Error>> Answers<T, E> {
         T: Serialize + DeserializeOwned,
     {
         Self { value: Some((encode::<T>, decode::<T>)), ..Self::not_kept() }
+    }
+
+    /// Values are kept as bytes of their own making, whatever the codec of the instance.
+    pub fn bytes() -> Self
+    where
+        T: StoredBytes,
+    {
+        Self { value: Some((encode_bytes::<T>, decode_bytes::<T>)), ..Self::not_kept() }
     }
 
     /// Values are not kept; a repeat of a success cannot be replayed.
@@ -134,6 +142,19 @@ fn encode<T: Serialize>(codecs: &Codecs, value: &T) -> Encoding {
 
 fn decode<T: DeserializeOwned>(codecs: &Codecs, bytes: &[u8]) -> Result<T, CodecError> {
     codecs.decode(bytes)
+}
+
+fn encode_bytes<T: StoredBytes>(_: &Codecs, value: &T) -> Encoding {
+    let mut bytes = value.to_bytes()?;
+    bytes.insert(0, id::BYTES);
+    Ok(bytes)
+}
+
+fn decode_bytes<T: StoredBytes>(_: &Codecs, stored: &[u8]) -> Result<T, CodecError> {
+    match stored.split_first() {
+        Some((&id::BYTES, bytes)) => T::from_bytes(bytes),
+        _ => Err(CodecError::new("the stored value was written by a codec")),
+    }
 }
 
 /// Calls a user's hook after the body ran. A hook that panics must not undo that: it counts as if

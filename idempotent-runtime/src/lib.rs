@@ -52,6 +52,7 @@ pub mod observe;
 mod operation;
 mod operation_name;
 mod options;
+pub mod problem;
 mod race;
 mod site;
 pub mod store;

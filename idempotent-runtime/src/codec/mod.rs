@@ -94,10 +94,30 @@ pub trait Codec: Debug + Send + Sync + 'static {
     fn decode(&self, bytes: &[u8], into: Decode<'_>) -> Result<(), CodecError>;
 }
 
+/// A value that brings its own bytes, past the codec of the instance.
+///
+/// For values that are bytes already, such as a whole response.
+/// [`Answers::bytes`](crate::Answers::bytes) keeps such values.
+pub trait StoredBytes: Sized {
+    /// The value as it is stored.
+    ///
+    /// # Errors
+    /// The value cannot be kept. It is then recorded without one.
+    fn to_bytes(&self) -> Result<Vec<u8>, CodecError>;
+
+    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    ///
+    /// # Errors
+    /// The bytes are not exactly one value.
+    fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError>;
+}
+
 /// The ids of stored values. What is written once stays: ids are never given to something else.
 pub(crate) mod id {
     pub(crate) const JSON: u8 = 0x01;
     pub(crate) const MESSAGE_PACK: u8 = 0x02;
+    /// Not a codec: bytes of the value's own making.
+    pub(crate) const BYTES: u8 = 0x03;
     /// Not a codec: the value is encrypted, and its codec is inside.
     pub(crate) const SEALED: u8 = 0x7f;
     /// The first id that users may take.
@@ -112,6 +132,7 @@ mod tests {
     fn ids_are_frozen() {
         assert_eq!(id::JSON, 1);
         assert_eq!(id::MESSAGE_PACK, 2);
+        assert_eq!(id::BYTES, 3);
         assert_eq!(id::SEALED, 127);
         assert_eq!(id::FIRST_CUSTOM, 128);
         assert_eq!(Json.id(), id::JSON);
