@@ -1,0 +1,98 @@
+//! What must not change under one key.
+
+use idempotent_runtime::Fingerprint;
+use serde_json::Value;
+
+/// What two requests with one key must have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Payload {
+    /// The bytes of the body, and the query.
+    Bytes,
+    /// The body as JSON, whatever the order of its members and its white space, and the query. A
+    /// body that is not JSON counts as bytes.
+    CanonicalJson,
+    /// These members of a JSON body, by JSON pointer (`/amount`, `/items/0/sku`), and nothing else. A
+    /// body that is not JSON counts as bytes.
+    Members(Vec<String>),
+    /// Nothing: the key alone decides.
+    Ignored,
+}
+
+impl Payload {
+    pub(crate) fn fingerprint(&self, query: Option<&str>, body: &[u8]) -> Option<Fingerprint> {
+        let query = query.unwrap_or_default();
+        match self {
+            Self::Ignored => None,
+            Self::Bytes => Some(of(b"bytes", query, body)),
+            Self::CanonicalJson => Some(match serde_json::from_slice::<Value>(body) {
+                // Members are sorted: a map of this type is ordered by name.
+                Ok(json) => of(b"json", query, json.to_string().as_bytes()),
+                Err(_) => of(b"bytes", query, body),
+            }),
+            Self::Members(pointers) => Some(match serde_json::from_slice::<Value>(body) {
+                Ok(json) => {
+                    let members: Vec<_> =
+                        pointers.iter().map(|pointer| (pointer, json.pointer(pointer))).collect();
+                    let text = serde_json::to_vec(&members).unwrap_or_default();
+                    of(b"members", "", &text)
+                }
+                Err(_) => of(b"bytes", query, body),
+            }),
+        }
+    }
+}
+
+/// Parts of known length, so that none runs into the next.
+fn of(kind: &[u8], query: &str, body: &[u8]) -> Fingerprint {
+    let mut bytes = Vec::with_capacity(kind.len() + query.len() + body.len() + 16);
+    for part in [kind, query.as_bytes()] {
+        bytes.extend((part.len() as u64).to_be_bytes());
+        bytes.extend(part);
+    }
+    bytes.extend(body);
+    Fingerprint::of_bytes(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn same(payload: &Payload, one: (&str, &str), two: (&str, &str)) -> bool {
+        let of = |(query, body): (&str, &str)| payload.fingerprint(Some(query), body.as_bytes());
+        of(one) == of(two)
+    }
+
+    #[test]
+    fn bytes_differ_by_every_byte_and_by_the_query() {
+        assert!(same(&Payload::Bytes, ("a=1", "x"), ("a=1", "x")));
+        assert!(!same(&Payload::Bytes, ("", r#"{"a":1,"b":2}"#), ("", r#"{"b":2,"a":1}"#)));
+        assert!(!same(&Payload::Bytes, ("a=1", "x"), ("a=2", "x")));
+        assert!(!same(&Payload::Bytes, ("a", "bc"), ("ab", "c")));
+    }
+
+    #[test]
+    fn canonical_json_ignores_order_and_space() {
+        let canonical = &Payload::CanonicalJson;
+        assert!(same(
+            canonical,
+            ("", r#"{"a":1,"b":{"d":1,"c":2}}"#),
+            ("", "{\"b\":{\"c\":2,\"d\":1}, \"a\":1}")
+        ));
+        assert!(!same(canonical, ("", r#"{"a":1}"#), ("", r#"{"a":2}"#)));
+        assert!(!same(canonical, ("", r#"[1,2]"#), ("", r#"[2,1]"#)));
+        assert!(!same(canonical, ("", "not json"), ("", "not  json")));
+    }
+
+    #[test]
+    fn members_ignore_everything_else() {
+        let amount = &Payload::Members(vec!["/amount".to_owned()]);
+        assert!(same(
+            amount,
+            ("", r#"{"amount":1,"note":"a"}"#),
+            ("q", r#"{"amount":1,"note":"b"}"#)
+        ));
+        assert!(!same(amount, ("", r#"{"amount":1}"#), ("", r#"{"amount":2}"#)));
+        assert!(!same(amount, ("", r#"{"amount":null}"#), ("", r#"{"amount":1}"#)));
+    }
+}

@@ -1,0 +1,30 @@
+//! Problems as responses.
+
+use crate::body::ResponseBody;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use idempotent_runtime::problem::{CODE_HEADER, MEDIA_TYPE, Problem};
+
+pub(crate) fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
+    let body = ResponseBody::whole(Bytes::from(problem.to_json()), None);
+    let mut response = Response::new(body);
+    let status = StatusCode::from_u16(problem.kind().status());
+    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let code = HeaderValue::from_static(problem.kind().code());
+    headers.insert(HeaderName::from_static(CODE_HEADER), code);
+    if let Some(seconds) = problem.retry_after_seconds() {
+        headers.insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// What a client gets whose handler panicked, or whose response broke off.
+pub(crate) fn internal_error<B>() -> Response<ResponseBody<B>> {
+    let mut response = Response::new(ResponseBody::whole(Bytes::new(), None));
+    *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+    response
+}

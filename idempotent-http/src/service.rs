@@ -1,0 +1,293 @@
+//! One request on its way through the layer.
+
+use crate::body::{BoxError, Gathered, ResponseBody, Unread, gather, read};
+use crate::exchange::Exchange;
+use crate::problem::{internal_error, respond};
+use crate::settings::{Presence, Settings, Usage};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{Request, Response};
+use http_body::Body;
+use idempotent_runtime::problem::{Problem, ProblemType};
+use idempotent_runtime::{Ambient, Answers, Error, Mode, ambient};
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_service::Service;
+
+/// A handler puts this into its response's extensions if the response is not to be stored: the key
+/// is freed, and a repeat runs the handler again.
+#[derive(Clone, Copy, Debug)]
+pub struct NoStore;
+
+/// A handler puts this into its response's extensions if the body is a stream that must flow at
+/// once: it is not stored, and a repeat is told so.
+#[derive(Clone, Copy, Debug)]
+pub struct Streaming;
+
+/// Marks a request that a layer guards, so that another one further in leaves it alone.
+#[derive(Clone, Copy, Debug)]
+struct Guarded;
+
+/// A service behind an [`IdempotencyLayer`](crate::IdempotencyLayer).
+#[derive(Clone, Debug)]
+pub struct IdempotencyService<S> {
+    inner: S,
+    settings: Arc<Settings>,
+}
+
+impl<S> IdempotencyService<S> {
+    pub(crate) fn new(inner: S, settings: Arc<Settings>) -> Self {
+        Self { inner, settings }
+    }
+}
+
+type Answer<B, E> = Result<Response<ResponseBody<B>>, E>;
+
+impl<S, B, R> Service<Request<B>> for IdempotencyService<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError> + Send,
+{
+    type Response = Response<ResponseBody<R>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Answer<R, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The service that said it is ready is the one to call.
+        let next = self.inner.clone();
+        let inner = std::mem::replace(&mut self.inner, next);
+        let settings = Arc::clone(&self.settings);
+        if !settings.guards(request.method()) || request.extensions().get::<Guarded>().is_some() {
+            return Box::pin(pass(inner, request));
+        }
+        Box::pin(handle(settings, inner, request))
+    }
+}
+
+async fn pass<S, B, R>(mut inner: S, request: Request<B>) -> Answer<R, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    Ok(inner.call(request).await?.map(ResponseBody::passed))
+}
+
+async fn handle<S, B, R>(
+    settings: Arc<Settings>,
+    inner: S,
+    mut request: Request<B>,
+) -> Answer<R, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    request.extensions_mut().insert(Guarded);
+    let (parts, body) = request.into_parts();
+    let keyed = match keyed(&settings, &parts) {
+        Ok(keyed) => keyed,
+        Err(problem) => return Ok(respond(&problem)),
+    };
+    let Some(Keyed { key, scope }) = keyed else {
+        return pass(inner, Request::from_parts(parts, body)).await;
+    };
+    let mut place = Ambient::new().token(&*key);
+    if let Some(scope) = &scope {
+        place = place.scope(scope.as_str());
+    }
+    match settings.usage {
+        Usage::AmbientToken => {
+            ambient::scope(place, pass(inner, Request::from_parts(parts, body))).await
+        }
+        Usage::Exchange => {
+            let body = match read(body, settings.max_request_bytes).await {
+                Ok(body) => body,
+                Err(unread) => return Ok(respond(&unread_problem(&unread))),
+            };
+            let call = Call { key, scope, place };
+            exchange(&settings, inner, parts, body, call).await
+        }
+    }
+}
+
+/// What tells a request from others.
+struct Keyed {
+    key: String,
+    scope: Option<String>,
+}
+
+/// The key of a request and on whose behalf it is made; `None` if it has no key and needs none.
+fn keyed(settings: &Settings, parts: &Parts) -> Result<Option<Keyed>, Problem> {
+    let Some(key) = settings.sources.key(parts)? else {
+        return match settings.presence {
+            Presence::Optional => Ok(None),
+            Presence::Required => {
+                let detail = "send the header Idempotency-Key (it was not handled)";
+                Err(Problem::new(ProblemType::MissingKey, detail))
+            }
+        };
+    };
+    let scope = match &settings.scope {
+        None => None,
+        Some(scope_of) => {
+            Some(scope_of(parts).filter(|scope| !scope.is_empty()).ok_or_else(|| {
+                let detail = "nobody is known to make this request (it was not handled)";
+                Problem::new(ProblemType::ScopeMissing, detail)
+            })?)
+        }
+    };
+    Ok(Some(Keyed { key, scope }))
+}
+
+fn unread_problem(unread: &Unread) -> Problem {
+    match unread {
+        Unread::TooLarge => {
+            let detail = "keyed requests are read whole, up to a limit (it was not handled)";
+            Problem::new(ProblemType::BodyTooLarge, detail)
+        }
+        Unread::Incomplete => {
+            Problem::new(ProblemType::BodyIncomplete, "it was cut off (it was not handled)")
+        }
+    }
+}
+
+struct Call {
+    key: String,
+    scope: Option<String>,
+    place: Ambient,
+}
+
+/// Why there is no answer to keep.
+enum NoAnswer<R, E> {
+    Refused(Error),
+    /// The response goes to its client, and the key is freed.
+    Freed(Response<ResponseBody<R>>),
+    /// The inner service failed.
+    Failed(E),
+}
+
+impl<R, E> From<Error> for NoAnswer<R, E> {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+async fn exchange<S, B, R>(
+    settings: &Arc<Settings>,
+    mut inner: S,
+    parts: Parts,
+    body: Bytes,
+    call: Call,
+) -> Answer<R, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: From<Bytes> + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    let Call { key, scope, place } = call;
+    let path = parts.uri.path().to_owned();
+    let mut operation = settings
+        .instance
+        .operation(settings.operation.clone())
+        .key((parts.method.as_str(), path.as_str(), key.as_str()))
+        .mode(Mode::Strong)
+        .wait(settings.wait)
+        .expire(settings.retention);
+    if let Some(scope) = scope {
+        operation = operation.scope(scope);
+    }
+    if let Some(fingerprint) = settings.payload.fingerprint(parts.uri.query(), &body) {
+        operation = operation.fingerprint(fingerprint);
+    }
+    if let Some(lease) = settings.lease {
+        operation = operation.lease(lease);
+    }
+    if let Some(abandon) = settings.abandon {
+        operation = operation.abandon(abandon);
+    }
+    let handler = {
+        let settings = Arc::clone(settings);
+        let request = Request::from_parts(parts, B::from(body));
+        ambient::scope(place, async move {
+            let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
+            keep(&settings, response).await
+        })
+    };
+    let run = operation.run_detached(Answers::bytes(), handler);
+    match catch_panic(run).await {
+        Err(Panicked) => Ok(internal_error()),
+        Ok(Ok(outcome)) if outcome.replayed => Ok(outcome.value.into_replay()),
+        Ok(Ok(outcome)) => Ok(outcome.value.into_first()),
+        Ok(Err(NoAnswer::Freed(response))) => Ok(response),
+        Ok(Err(NoAnswer::Failed(error))) => Err(error),
+        Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&Problem::from(&error))),
+    }
+}
+
+/// Whether a response is stored, flows, or frees its key.
+async fn keep<R, E>(
+    settings: &Settings,
+    response: Response<R>,
+) -> Result<Exchange<R>, NoAnswer<R, E>>
+where
+    R: Body<Data = Bytes>,
+{
+    if !(settings.is_stored)(response.status()) || response.extensions().get::<NoStore>().is_some()
+    {
+        return Err(NoAnswer::Freed(response.map(ResponseBody::passed)));
+    }
+    if is_stream(&response, settings.max_response_bytes) {
+        return Ok(Exchange::Live(response.map(ResponseBody::passed)));
+    }
+    let (parts, body) = response.into_parts();
+    match gather(body, settings.max_response_bytes).await {
+        Ok(Gathered::Whole(body, trailers)) => {
+            Ok(Exchange::Whole { response: Response::from_parts(parts, body), trailers })
+        }
+        Ok(Gathered::Live(body)) => Ok(Exchange::Live(Response::from_parts(parts, body))),
+        // The handler's body broke off: what the client would get is not an answer.
+        Err(_) => Err(NoAnswer::Freed(internal_error())),
+    }
+}
+
+fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
+    let events = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.trim_start().starts_with("text/event-stream"));
+    events
+        || response.extensions().get::<Streaming>().is_some()
+        || response.body().size_hint().lower() > limit as u64
+}
+
+/// A handler panicked.
+struct Panicked;
+
+/// A panic was recorded by the engine; here it ends, so that the client gets an answer.
+async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Panicked> {
+    let mut future = Box::pin(future);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(poll) => poll.map(Ok),
+        Err(_) => Poll::Ready(Err(Panicked)),
+    })
+    .await
+}

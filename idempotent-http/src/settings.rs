@@ -1,0 +1,107 @@
+//! What a layer does, and where.
+
+use crate::key::Sources;
+use crate::payload::Payload;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use idempotent_runtime::{Abandon, Idempotency};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// On whose behalf a request is made; `None` if that is not known.
+pub(crate) type ScopeOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) instance: Idempotency,
+    pub(crate) operation: String,
+    pub(crate) usage: Usage,
+    pub(crate) presence: Presence,
+    pub(crate) sources: Sources,
+    pub(crate) methods: Vec<Method>,
+    pub(crate) scope: Option<ScopeOf>,
+    pub(crate) payload: Payload,
+    pub(crate) max_request_bytes: usize,
+    pub(crate) max_response_bytes: usize,
+    pub(crate) is_stored: fn(StatusCode) -> bool,
+    pub(crate) wait: Duration,
+    pub(crate) retention: Duration,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) abandon: Option<Abandon>,
+}
+
+/// What the layer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Usage {
+    /// Responses are stored and replayed.
+    Exchange,
+    /// The key is put in place for functions further in.
+    AmbientToken,
+}
+
+/// Whether a request may come without a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    Optional,
+    Required,
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+const MEBIBYTE: usize = 1 << 20;
+
+impl Settings {
+    pub(crate) fn new(instance: Idempotency) -> Self {
+        Self {
+            instance,
+            operation: "http".to_owned(),
+            usage: Usage::Exchange,
+            presence: Presence::Optional,
+            sources: Sources::standard(),
+            methods: vec![Method::POST, Method::PATCH],
+            scope: None,
+            payload: Payload::Bytes,
+            max_request_bytes: MEBIBYTE,
+            max_response_bytes: MEBIBYTE - MEBIBYTE / 16,
+            is_stored: is_deterministic,
+            wait: Duration::ZERO,
+            retention: DAY,
+            lease: None,
+            abandon: None,
+        }
+    }
+
+    /// Safe methods pass whatever the settings say.
+    pub(crate) fn guards(&self, method: &Method) -> bool {
+        !method.is_safe() && self.methods.contains(method)
+    }
+}
+
+/// Statuses that a repeat of the request would get as well.
+pub(crate) fn is_deterministic(status: StatusCode) -> bool {
+    const TRANSIENT: [StatusCode; 3] =
+        [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
+    !status.is_server_error() && !TRANSIENT.contains(&status)
+}
+
+/// As [`is_deterministic`], and errors of the server.
+pub(crate) fn is_deterministic_or_server_error(status: StatusCode) -> bool {
+    status.is_server_error() || is_deterministic(status)
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Settings")
+            .field("operation", &self.operation)
+            .field("usage", &self.usage)
+            .field("presence", &self.presence)
+            .field("sources", &self.sources)
+            .field("methods", &self.methods)
+            .field("scoped", &self.scope.is_some())
+            .field("payload", &self.payload)
+            .field("wait", &self.wait)
+            .field("retention", &self.retention)
+            .finish_non_exhaustive()
+    }
+}
