@@ -7,6 +7,7 @@
 
 mod body;
 mod exchange;
+mod form;
 mod headers;
 mod key;
 mod layer;
@@ -16,6 +17,7 @@ mod service;
 mod settings;
 
 pub use body::ResponseBody;
+pub use form::{FormService, FormTokens};
 pub use layer::IdempotencyLayer;
 pub use payload::Payload;
 pub use service::{IdempotencyService, NoStore, Streaming};

@@ -176,7 +176,7 @@ struct Call {
 enum NoAnswer<R, E> {
     Refused(Error),
     /// The response goes to its client, and the key is freed.
-    Freed(Response<ResponseBody<R>>),
+    Freed(Box<Response<ResponseBody<R>>>),
     /// The inner service failed.
     Failed(E),
 }
@@ -236,7 +236,7 @@ where
         Err(Panicked) => Ok(internal_error()),
         Ok(Ok(outcome)) if outcome.replayed => Ok(outcome.value.into_replay()),
         Ok(Ok(outcome)) => Ok(outcome.value.into_first()),
-        Ok(Err(NoAnswer::Freed(response))) => Ok(response),
+        Ok(Err(NoAnswer::Freed(response))) => Ok(*response),
         Ok(Err(NoAnswer::Failed(error))) => Err(error),
         Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&Problem::from(&error))),
     }
@@ -252,7 +252,7 @@ where
 {
     if !(settings.is_stored)(response.status()) || response.extensions().get::<NoStore>().is_some()
     {
-        return Err(NoAnswer::Freed(response.map(ResponseBody::passed)));
+        return Err(NoAnswer::Freed(Box::new(response.map(ResponseBody::passed))));
     }
     if is_stream(&response, settings.max_response_bytes) {
         return Ok(Exchange::Live(response.map(ResponseBody::passed)));
@@ -264,7 +264,7 @@ where
         }
         Ok(Gathered::Live(body)) => Ok(Exchange::Live(Response::from_parts(parts, body))),
         // The handler's body broke off: what the client would get is not an answer.
-        Err(_) => Err(NoAnswer::Freed(internal_error())),
+        Err(_) => Err(NoAnswer::Freed(Box::new(internal_error()))),
     }
 }
 

@@ -1,0 +1,363 @@
+//! Forms that are handled once: a token in the page, consumed by whoever sends it first.
+
+use crate::body::{BoxError, ResponseBody, Unread, read};
+use crate::problem::respond;
+use crate::settings::{ScopeOf, is_deterministic};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Request, Response};
+use http_body::Body;
+use idempotent_runtime::problem::{Problem, ProblemType};
+use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Issues form tokens and guards the routes that forms are sent to.
+///
+/// A page carries a token in a hidden field; the layer consumes it before the handler runs. A double
+/// click sends it twice: one gets through, the other is told that the form was sent before (409). The
+/// response brings the next token in a header, for pages that go on. After a failure that may be
+/// retried (408, 425, 429, 5xx, a panic) the same token can be used again.
+///
+/// ```
+/// use idempotent_http::FormTokens;
+/// use idempotent_runtime::Idempotency;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), idempotent_runtime::Error> {
+/// let idem = Idempotency::in_memory().unwrap();
+/// let orders = FormTokens::new(&idem, "order");
+/// let field = orders.hidden_field(&orders.issue(None).await?);
+/// assert!(field.starts_with(r#"<input type="hidden" name="form_token" value=""#));
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct FormTokens {
+    settings: Arc<Settings>,
+}
+
+#[derive(Clone)]
+struct Settings {
+    instance: Idempotency,
+    business_type: String,
+    owner: Option<ScopeOf>,
+    expire: Duration,
+    field: String,
+    header: HeaderName,
+    max_bytes: usize,
+}
+
+impl FormTokens {
+    /// Tokens for one kind of form, good for ten minutes, for whoever has them.
+    pub fn new(instance: &Idempotency, business_type: impl Into<String>) -> Self {
+        let settings = Settings {
+            instance: instance.clone(),
+            business_type: business_type.into(),
+            owner: None,
+            expire: Duration::from_secs(600),
+            field: "form_token".to_owned(),
+            header: HeaderName::from_static("form-token"),
+            max_bytes: 1 << 16,
+        };
+        Self { settings: Arc::new(settings) }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(Arc::make_mut(&mut self.settings));
+        self
+    }
+
+    /// Binds tokens to the session or user of a request. A request without one is refused (403).
+    #[must_use]
+    pub fn bound_to(
+        self,
+        owner: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|it| it.owner = Some(Arc::new(owner)))
+    }
+
+    /// How long a form can be sent.
+    #[must_use]
+    pub fn expire(self, expire: Duration) -> Self {
+        self.with(|it| it.expire = expire)
+    }
+
+    /// The name of the hidden field; `form_token` if not set.
+    #[must_use]
+    pub fn field(self, name: impl Into<String>) -> Self {
+        self.with(|it| it.field = name.into())
+    }
+
+    /// The header in which a script may send the token instead, and in which the next one comes
+    /// back; `form-token` if not set.
+    #[must_use]
+    pub fn header(self, name: HeaderName) -> Self {
+        self.with(|it| it.header = name)
+    }
+
+    /// The largest form; a larger one is refused (413). 64 KiB if not set.
+    #[must_use]
+    pub fn max_form_bytes(self, bytes: usize) -> Self {
+        self.with(|it| it.max_bytes = bytes)
+    }
+
+    /// A token for a page that is shown to `owner`.
+    ///
+    /// # Errors
+    /// The store does not answer or has no room.
+    pub async fn issue(&self, owner: Option<&str>) -> Result<String, Error> {
+        let Settings { business_type, .. } = &*self.settings;
+        Ok(self.settings.tokens(owner).issue(business_type).await?.to_string())
+    }
+
+    /// The field that carries a token, as HTML.
+    pub fn hidden_field(&self, token: &str) -> String {
+        let escaped = |text: &str| {
+            let escape = |character| match character {
+                '&' => "&amp;".to_owned(),
+                '<' => "&lt;".to_owned(),
+                '"' => "&quot;".to_owned(),
+                other => other.to_string(),
+            };
+            text.chars().map(escape).collect::<String>()
+        };
+        let (name, value) = (escaped(&self.settings.field), escaped(token));
+        format!(r#"<input type="hidden" name="{name}" value="{value}">"#)
+    }
+}
+
+impl Settings {
+    fn tokens(&self, owner: Option<&str>) -> Tokens {
+        let tokens = Tokens::new(&self.instance).expire(self.expire);
+        match owner {
+            Some(owner) => tokens.bound_to(owner),
+            None => tokens,
+        }
+    }
+
+    /// Whose form it is; refused if that matters and is not known.
+    fn owner(&self, parts: &Parts) -> Result<Option<String>, Problem> {
+        match &self.owner {
+            None => Ok(None),
+            Some(owner) => match owner(parts).filter(|owner| !owner.is_empty()) {
+                Some(owner) => Ok(Some(owner)),
+                None => {
+                    Err(problem(ProblemType::ScopeMissing, "nobody is known to send this form"))
+                }
+            },
+        }
+    }
+
+    /// The token of a form: in the header, or in the field.
+    fn token(&self, parts: &Parts, body: &[u8]) -> Result<String, Problem> {
+        let missing = || problem(ProblemType::FormTokenMissing, "it has neither field nor header");
+        if let Some(value) = parts.headers.get(&self.header) {
+            return value.to_str().map(str::to_owned).map_err(|_| missing());
+        }
+        if !is_form(parts) {
+            return Err(missing());
+        }
+        form_urlencoded::parse(body)
+            .find(|(name, _)| *name == self.field)
+            .map(|(_, token)| token.into_owned())
+            .ok_or_else(missing)
+    }
+}
+
+fn is_form(parts: &Parts) -> bool {
+    let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.trim_start().starts_with("application/x-www-form-urlencoded"))
+}
+
+fn problem(kind: ProblemType, detail: &str) -> Problem {
+    Problem::new(kind, format!("{detail} (it was not handled)"))
+}
+
+impl<S> Layer<S> for FormTokens {
+    type Service = FormService<S>;
+
+    fn layer(&self, inner: S) -> FormService<S> {
+        FormService { inner, settings: Arc::clone(&self.settings) }
+    }
+}
+
+/// A service behind [`FormTokens`].
+#[derive(Clone)]
+pub struct FormService<S> {
+    inner: S,
+    settings: Arc<Settings>,
+}
+
+type Answer<B, E> = Result<Response<ResponseBody<B>>, E>;
+
+impl<S, B, R> Service<Request<B>> for FormService<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+    R: Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<ResponseBody<R>>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Answer<R, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The service that said it is ready is the one to call.
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        if request.method().is_safe() {
+            return Box::pin(
+                async move { Ok(inner.call(request).await?.map(ResponseBody::passed)) },
+            );
+        }
+        Box::pin(handle(Arc::clone(&self.settings), inner, request))
+    }
+}
+
+async fn handle<S, B, R>(
+    settings: Arc<Settings>,
+    inner: S,
+    request: Request<B>,
+) -> Answer<R, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+{
+    let (parts, body) = request.into_parts();
+    let body = match read(body, settings.max_bytes).await {
+        Ok(body) => body,
+        Err(Unread::TooLarge) => {
+            let kind = ProblemType::BodyTooLarge;
+            return Ok(respond(&problem(kind, "forms are read whole, up to a limit")));
+        }
+        Err(Unread::Incomplete) => {
+            return Ok(respond(&problem(ProblemType::BodyIncomplete, "it was cut off")));
+        }
+    };
+    let (used, owner) = match consume(&settings, &parts, &body).await {
+        Ok(consumed) => consumed,
+        Err(problem) => return Ok(respond(&problem)),
+    };
+    let request = Request::from_parts(parts, B::from(body));
+    // In a task of its own: a handler that has begun ends, whether or not its client waits.
+    let handler = tokio::spawn(run(Arc::clone(&settings), inner, request, used, owner));
+    match handler.await {
+        Ok(answer) => answer,
+        Err(_) => Ok(crate::problem::internal_error()),
+    }
+}
+
+/// Uses the token of a form up.
+async fn consume(
+    settings: &Settings,
+    parts: &Parts,
+    body: &[u8],
+) -> Result<(UsedToken, Option<String>), Problem> {
+    let owner = settings.owner(parts)?;
+    let token = settings.token(parts, body)?;
+    let tokens = settings.tokens(owner.as_deref());
+    let consumed = tokens.consume(&settings.business_type, &token).await;
+    match consumed.map_err(|error| Problem::from(&error))? {
+        Consumed::Accepted(used) => Ok((used, owner)),
+        Consumed::Used => Err(problem(ProblemType::FormTokenUsed, "look at what came of it")),
+        Consumed::Unknown => Err(problem(
+            ProblemType::FormTokenUnknown,
+            "load the page again and send it from there",
+        )),
+        Consumed::BoundElsewhere => Err(problem(
+            ProblemType::FormTokenForeign,
+            "load the page again and send it from there",
+        )),
+    }
+}
+
+async fn run<S, B, R>(
+    settings: Arc<Settings>,
+    mut inner: S,
+    request: Request<B>,
+    used: UsedToken,
+    owner: Option<String>,
+) -> Answer<R, S::Error>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    let mut used = GivenBack(Some(used));
+    let answer = inner.call(request).await;
+    let mut response = match answer {
+        Ok(response) if is_deterministic(response.status()) => response.map(ResponseBody::passed),
+        failed => {
+            // Before the client is answered: it may send the form again at once.
+            used.give_back().await;
+            return failed.map(|response| response.map(ResponseBody::passed));
+        }
+    };
+    used.0 = None;
+    match settings.tokens(owner.as_deref()).issue(&settings.business_type).await {
+        Ok(next) => {
+            if let Ok(next) = HeaderValue::from_str(&next.to_string()) {
+                response.headers_mut().insert(settings.header.clone(), next);
+            }
+        }
+        // The form was handled; the page can be loaded again.
+        Err(error) => {
+            tracing::warn!(target: "idempotent", %error, "no next form token was issued");
+        }
+    }
+    Ok(response)
+}
+
+/// Gives a token back when it is dropped, also by a panic.
+struct GivenBack(Option<UsedToken>);
+
+impl GivenBack {
+    async fn give_back(&mut self) {
+        if let Some(used) = self.0.take()
+            && let Err(error) = used.give_back().await
+        {
+            tracing::warn!(target: "idempotent", %error, "a form token stays used");
+        }
+    }
+}
+
+impl Drop for GivenBack {
+    fn drop(&mut self) {
+        let Some(used) = self.0.take() else { return };
+        let mut used = Self(Some(used));
+        // A runtime that is shutting down takes no more tasks; the token then stays used.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move { used.give_back().await });
+    }
+}
+
+impl fmt::Debug for FormTokens {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("FormTokens")
+            .field("business_type", &self.settings.business_type)
+            .field("bound", &self.settings.owner.is_some())
+            .field("expire", &self.settings.expire)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for FormService<S> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("FormService").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
