@@ -337,11 +337,11 @@ impl GivenBack {
 
 impl Drop for GivenBack {
     fn drop(&mut self) {
-        let Some(used) = self.0.take() else { return };
-        let mut used = Self(Some(used));
         // A runtime that is shutting down takes no more tasks; the token then stays used.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move { used.give_back().await });
+        if let Some(used) = self.0.take() {
+            runtime.spawn(async move { Self(Some(used)).give_back().await });
+        }
     }
 }
 
