@@ -1,3 +1,5 @@
 //! The Redis store, on real servers.
 
+mod cluster;
+mod sentinel;
 mod store;

@@ -1,0 +1,199 @@
+//! In a cluster: the contract, keys in every slot, slots that move, and masters that end.
+
+use idempotent_runtime::store::{RedisStore, Store};
+use idempotent_runtime::testing::{Ledger, contract, differential};
+use idempotent_runtime::{Begin, Config, Error, Idempotency, Mode};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use support::cluster::{Cluster, ClusterSubject, lies_in};
+use support::load::{Keys, Load, OPERATION, instance};
+use support::redis::{binaries, installed, record_name, until_replicated, until_role};
+use support::{OwnError, size, until_async};
+
+/// Short, so that a master that went silent is soon given up.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// A slot of the first master.
+const SLOT: u16 = 1_000;
+
+async fn store(cluster: &Cluster) -> RedisStore {
+    RedisStore::cluster(cluster.urls()).timeout(TIMEOUT).connect().await.unwrap()
+}
+
+/// The machine's server, and every Valkey that the environment names.
+fn servers() -> Vec<PathBuf> {
+    let mut all = binaries();
+    let installed = all.remove(0);
+    all.retain(|path| path.to_string_lossy().contains("valkey"));
+    all.insert(0, installed);
+    all
+}
+
+/// Keys whose records lie in the slot.
+fn keys_in(slot: u16, idem: &Idempotency, operation: &'static str, count: usize) -> Vec<String> {
+    let in_slot = |key: &String| {
+        lies_in(slot, &idem.operation(operation).key(key.as_str()).record_key().unwrap())
+    };
+    (0_u64..).map(|number| number.to_string()).filter(in_slot).take(count).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_keeps_the_contract_and_equals_the_table() {
+    for binary in servers() {
+        let subject = ClusterSubject::start(&binary).await;
+        println!("cluster: {} ({})", subject.server_version(), binary.display());
+        contract::all(&subject).await;
+        differential::check(&subject, 0..size(8, 200) as u64).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_with_braces_are_spread_over_all_masters() {
+    let cluster = Cluster::start(&installed()).await;
+    let (idem, ledger) = (instance(store(&cluster).await), Ledger::new());
+    let keys: Vec<String> = (0..60).map(|number| format!("{{same}}{number}")).collect();
+    for key in keys.iter().chain(&keys) {
+        let run = async { Ok::<_, Error>(ledger.record(key)) };
+        assert_eq!(idem.operation("op").key(key.as_str()).run(run).await.unwrap(), 1);
+    }
+    let mut records = 0;
+    for master in 0..3 {
+        let here = cluster.records(master).await;
+        assert!((5..=40).contains(&here), "{here} of 60 records on one master");
+        records += here;
+    }
+    assert_eq!(records, 60);
+}
+
+/// Polls so seldom that only a notification can wake it.
+fn listener(store: impl Store) -> Idempotency {
+    let config = Config::new()
+        .with_mode(Mode::Strong)
+        .with_lease(Duration::from_secs(600))
+        .with_wait(Duration::from_secs(600))
+        .with_retry_interval(Duration::from_secs(300));
+    Idempotency::builder().store(store).config(config).build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiters_are_woken_across_processes_also_when_their_slot_moves() {
+    let cluster = Cluster::start(&installed()).await;
+    let (owner, waiter) = (listener(store(&cluster).await), listener(store(&cluster).await));
+    let in_slot = keys_in(SLOT, &owner, "op", 2);
+    let first = in_slot[0].clone();
+    are_woken(&cluster, &owner, &waiter, &["a", "b", "c", "d", &first], async {}).await;
+    let second = in_slot[1].clone();
+    are_woken(&cluster, &owner, &waiter, &["e", &second], cluster.move_slot(SLOT, 0, 1)).await;
+}
+
+/// The waiter gets the owner's answer to each key, whatever happens while it waits.
+async fn are_woken(
+    cluster: &Cluster,
+    owner: &Idempotency,
+    waiter: &Idempotency,
+    keys: &[&str],
+    meanwhile: impl Future<Output = ()>,
+) {
+    let mut held = Vec::new();
+    let mut waiting = Vec::new();
+    for key in keys {
+        let Ok(Begin::Fresh(attempt)) = owner.operation("op").key(*key).begin().await else {
+            panic!("{key} is not free");
+        };
+        held.push(attempt);
+        let (waiter, key) = (waiter.clone(), (*key).to_owned());
+        waiting.push(tokio::spawn(async move {
+            let run = async { Err::<String, _>(OwnError::new("the waiter ran")) };
+            waiter.operation("op").key(key).run(run).await
+        }));
+    }
+    let connection = cluster.connection().await;
+    for key in keys {
+        let name = record_name(&owner.operation("op").key(*key).record_key().unwrap());
+        until_async(|| {
+            let (mut connection, name) = (connection.clone(), name.clone());
+            async move {
+                let mut mark = redis::cmd("GETRANGE");
+                mark.arg(name).arg(2).arg(2);
+                mark.query_async::<Vec<u8>>(&mut connection).await.unwrap() == [1]
+            }
+        })
+        .await;
+    }
+    // The mark is followed by a look. One that finds the answer would not have to be woken.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    meanwhile.await;
+    for (attempt, key) in held.into_iter().zip(keys) {
+        attempt.complete(key).await.unwrap();
+    }
+    let woken = Instant::now();
+    for (waiting, key) in waiting.into_iter().zip(keys) {
+        assert_eq!(waiting.await.unwrap().unwrap(), *key);
+    }
+    // Far below the first poll, which comes after 150 s at the earliest.
+    assert!(woken.elapsed() < Duration::from_secs(60), "nobody was woken");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_changes_neither_answers_nor_times() {
+    let cluster = Cluster::start(&installed()).await;
+    let instances = vec![instance(store(&cluster).await), instance(store(&cluster).await)];
+    let one = instances[0].clone();
+    let keys = keys_in(SLOT, &one, OPERATION, size(150, 1_500));
+    let load = Load::start(instances, Keys::These(keys.clone()));
+    load.until_answered(40).await;
+    let before = load.answered();
+    // Round and round, for as long as there is something to call.
+    let mut owner = 0;
+    while load.answered() + 100 < 4 * keys.len() {
+        let next = (owner + 1) % 3;
+        cluster.move_slot(SLOT, owner, next).await;
+        owner = next;
+    }
+    assert!(load.answered() > before && owner > 0, "nothing was called while the slot moved");
+    let finished = load.finish_all().await;
+    finished.check(1).await;
+    assert_eq!(finished.bodies(), (keys.len(), keys.len()));
+
+    let expire = one.config().expire;
+    for key in &keys {
+        let record = one.operation(OPERATION).key(key.as_str()).get().await.unwrap().unwrap();
+        assert!(record.ttl <= expire, "{key} lives for {:?}", record.ttl);
+        assert!(record.ttl > expire - Duration::from_secs(100), "{key} lives for {:?}", record.ttl);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_go_on_after_a_master_is_killed() {
+    let mut cluster = Cluster::start(&installed()).await;
+    let (mut master, mut replica) = (0, 3);
+    for _ in 0..size(1, 10) {
+        let instances = vec![instance(store(&cluster).await), instance(store(&cluster).await)];
+        let load = Load::start(instances, Keys::Endless);
+        load.until_answered(200).await;
+        cluster.nodes[master].kill();
+        cluster.until_promoted(replica).await;
+        load.until_answered(400).await;
+        let finished = load.finish().await;
+        finished.check(2).await;
+
+        cluster.nodes[master].restart();
+        until_role(&cluster.nodes[master], "slave").await;
+        until_replicated(&cluster.nodes[replica], 1).await;
+        (master, replica) = (replica, master);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_go_on_after_a_master_falls_silent() {
+    let cluster = Cluster::start(&installed()).await;
+    let instances = vec![instance(store(&cluster).await), instance(store(&cluster).await)];
+    let load = Load::start(instances, Keys::Endless);
+    load.until_answered(200).await;
+    cluster.nodes[0].pause();
+    cluster.until_promoted(3).await;
+    load.until_answered(400).await;
+    cluster.nodes[0].go_on();
+    load.until_answered(200).await;
+    let finished = load.finish().await;
+    finished.check(2).await;
+}
