@@ -52,6 +52,8 @@ struct Subscriber {
 enum Request {
     Subscribe(String, tokio::sync::oneshot::Sender<()>),
     Unsubscribe(String),
+    /// A server ended the subscription: the record's slot has moved to another one.
+    Resubscribe(String),
 }
 
 impl Wakes {
@@ -101,8 +103,9 @@ impl Subscriber {
         let runtime = runtime.map_err(|error| misconfigured(error.to_string()))?;
         let (requests, asked) = mpsc::unbounded_channel();
         let (says, listening) = watch::channel(false);
-        let links = Arc::clone(links);
-        let listen = Listener { links, publish, watched: Arc::clone(watched), asked, says };
+        let (links, watched) = (Arc::clone(links), Arc::clone(watched));
+        let again = requests.downgrade();
+        let listen = Listener { links, publish, watched, asked, again, says };
         run_on_thread("idempotent-redis", runtime, listen.run())
             .map_err(|error| misconfigured(error.to_string()))?;
         Ok(Self { requests, listening })
@@ -173,6 +176,10 @@ impl Watched {
         all.iter().for_each(|changed| changed.notify_waiters());
     }
 
+    fn has(&self, name: &str) -> bool {
+        lock(&self.0).contains_key(name)
+    }
+
     fn names(&self) -> Vec<String> {
         lock(&self.0).keys().cloned().collect()
     }
@@ -184,6 +191,8 @@ struct Listener {
     publish: Publish,
     watched: Arc<Watched>,
     asked: mpsc::UnboundedReceiver<Request>,
+    /// For what a push makes necessary.
+    again: mpsc::WeakUnboundedSender<Request>,
     says: watch::Sender<bool>,
 }
 
@@ -220,7 +229,7 @@ impl Listener {
     /// A connection that hears what is watched, and what tells its end.
     async fn subscribe(&self) -> Result<(Connection, Arc<Notify>), StoreError> {
         let ended = Arc::new(Notify::new());
-        let on_push = hear(Arc::clone(&self.watched), Arc::clone(&ended));
+        let on_push = hear(Arc::clone(&self.watched), Arc::clone(&ended), self.again.clone());
         let mut connection = self.links.target().connect(self.links.timeouts(), on_push).await?;
         match (&mut connection, self.publish) {
             (Connection::Single(single), _) => single.subscribe(CHANNEL).await,
@@ -245,7 +254,7 @@ impl Listener {
             match race(over, asked).await {
                 First::Left(()) | First::Right(First::Left(None)) => return,
                 First::Right(First::Left(Some(request))) => {
-                    request.perform(&mut connection).await;
+                    request.perform(&mut connection, &self.watched).await;
                 }
                 First::Right(First::Right(())) => {
                     if connection.command(&redis::cmd("PING")).await.is_err() {
@@ -258,7 +267,7 @@ impl Listener {
 }
 
 impl Request {
-    async fn perform(self, connection: &mut Connection) {
+    async fn perform(self, connection: &mut Connection, watched: &Watched) {
         let Connection::Cluster(cluster) = connection else { return };
         match self {
             Self::Subscribe(name, done) => {
@@ -269,6 +278,13 @@ impl Request {
             }
             Self::Unsubscribe(name) => {
                 let _ = cluster.sunsubscribe(&name).await;
+            }
+            Self::Resubscribe(name) => {
+                if let Err(error) = cluster.ssubscribe(&name).await {
+                    tracing::debug!(target: "idempotent", %error, "a subscription failed");
+                }
+                // What ended in between was not heard.
+                watched.wake(&name);
             }
         }
     }
@@ -285,7 +301,11 @@ async fn subscribe_all(
 }
 
 /// Wakes who waits for what is pushed.
-fn hear(watched: Arc<Watched>, ended: Arc<Notify>) -> OnPush {
+fn hear(
+    watched: Arc<Watched>,
+    ended: Arc<Notify>,
+    again: mpsc::WeakUnboundedSender<Request>,
+) -> OnPush {
     Arc::new(move |PushInfo { kind, data }| match kind {
         PushKind::Message => {
             if let Some(name) = data.get(1).and_then(text) {
@@ -295,6 +315,15 @@ fn hear(watched: Arc<Watched>, ended: Arc<Notify>) -> OnPush {
         PushKind::SMessage => {
             if let Some(name) = data.first().and_then(text) {
                 watched.wake(name);
+            }
+        }
+        PushKind::SUnsubscribe => {
+            // Also where somebody began to wait while the last one before went.
+            if let Some(name) = data.first().and_then(text)
+                && watched.has(name)
+                && let Some(requests) = again.upgrade()
+            {
+                let _ = requests.send(Request::Resubscribe(name.to_owned()));
             }
         }
         PushKind::Disconnection => ended.notify_one(),
