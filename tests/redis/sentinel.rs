@@ -49,6 +49,7 @@ async fn calls_go_on_after_the_master_is_killed() {
         master = sentinels.until_failed_over(killed).await;
         load.until_answered(200).await;
         let finished = load.finish().await;
+        println!("{} answers, refused: {:?}", finished.answered(), finished.refused());
         finished.check(2).await;
 
         sentinels.servers[killed].restart();
@@ -83,6 +84,7 @@ async fn a_master_that_wakes_up_after_a_failover_is_not_written_to() {
     assert!(looks > 0, "the old master was never seen as one");
     load.until_answered(100).await;
     let finished = load.finish().await;
+    println!("{} answers, refused: {:?}", finished.answered(), finished.refused());
     finished.check(2).await;
 }
 

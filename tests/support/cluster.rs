@@ -9,6 +9,7 @@ use ::redis::cluster_routing::Slot;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{RedisStore, Store, StoreFuture};
 use idempotent_runtime::testing::Subject;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -191,9 +192,10 @@ async fn cluster_info(connection: &mut ::redis::aio::MultiplexedConnection) -> S
     ::redis::cmd("CLUSTER").arg("INFO").query_async(connection).await.unwrap()
 }
 
-/// Whether a record lies in this slot.
-pub fn lies_in(slot: u16, key: &RecordKey) -> bool {
-    Slot::new(slot) == Some(Slot::for_key(record_name(key)))
+/// Whether a record lies in one of these slots.
+pub fn lies_in(mut slots: Range<u16>, key: &RecordKey) -> bool {
+    let slot = Slot::for_key(record_name(key));
+    slots.any(|one| Slot::new(one) == Some(slot))
 }
 
 /// A store on a cluster under test.

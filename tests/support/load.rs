@@ -87,11 +87,15 @@ impl Load {
         self.shared.answered.load(SeqCst)
     }
 
+    /// Whether all callers still have something to call.
+    pub fn is_calling(&self) -> bool {
+        !self.callers.iter().any(JoinHandle::is_finished)
+    }
+
     /// Waits until so many more calls have been answered.
     pub async fn until_answered(&self, more: usize) {
         let enough = self.answered() + more;
-        super::until(|| self.answered() >= enough || self.callers.iter().any(|it| it.is_finished()))
-            .await;
+        super::until(|| self.answered() >= enough || !self.is_calling()).await;
         assert!(self.answered() >= enough, "a caller gave up");
     }
 
