@@ -6,7 +6,9 @@ use super::features::{Features, ServerVersion, field};
 use super::links::Links;
 use super::replication::Replication;
 use super::server::{Publish, Server};
-use super::target::{GivenConnection, Sentinel, Target, Timeouts, Tls, connect_error, parse};
+use super::target::{
+    GivenConnection, Nodes, Sentinel, Target, Timeouts, Tls, connect_error, parse,
+};
 use super::wakes::Wakes;
 use crate::store::StoreError;
 use redis::aio::ConnectionLike;
@@ -201,7 +203,8 @@ fn target(place: Place, login: &Login, tls: Tls) -> Result<Target, StoreError> {
     match place {
         Place::Single(info) => Ok(Target::Single(tls.client(login.apply(info))?)),
         Place::Cluster(nodes) => {
-            Ok(Target::Cluster(nodes.into_iter().map(|node| login.apply(node)).collect()))
+            let nodes = nodes.into_iter().map(|node| login.apply(node)).collect();
+            Ok(Target::Cluster(Nodes { nodes, tls }))
         }
         Place::Sentinel { master, sentinels } => {
             // The master is reached as the sentinels are; who logs in is said apart.
@@ -215,7 +218,8 @@ fn target(place: Place, login: &Login, tls: Tls) -> Result<Target, StoreError> {
             let settings = login.apply(settings);
             let sentinels: Result<_, _> =
                 sentinels.into_iter().map(|info| tls.client(info)).collect();
-            Ok(Target::Sentinel(Sentinel { master, sentinels: sentinels?, settings, tls }))
+            let (sentinels, first) = (sentinels?, Arc::default());
+            Ok(Target::Sentinel(Sentinel { master, sentinels, settings, tls, first }))
         }
         Place::Given(connection) => Ok(Target::Given(connection)),
     }

@@ -12,6 +12,7 @@ use redis::{
 };
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Where the servers are.
@@ -19,8 +20,15 @@ use std::time::Duration;
 pub(super) enum Target {
     Single(Client),
     Sentinel(Sentinel),
-    Cluster(Vec<ConnectionInfo>),
+    Cluster(Nodes),
     Given(Box<dyn GivenConnection>),
+}
+
+/// Some nodes of a cluster.
+#[derive(Clone)]
+pub(super) struct Nodes {
+    pub(super) nodes: Vec<ConnectionInfo>,
+    pub(super) tls: Tls,
 }
 
 /// Sentinels, and what they call the master.
@@ -31,6 +39,8 @@ pub(super) struct Sentinel {
     /// How to log in to the master.
     pub(super) settings: ConnectionInfo,
     pub(super) tls: Tls,
+    /// Which sentinel is asked first: the one that answered last.
+    pub(super) first: Arc<AtomicUsize>,
 }
 
 /// How long to wait for a server.
@@ -51,14 +61,30 @@ impl Tls {
     pub(super) fn client(&self, info: ConnectionInfo) -> Result<Client, StoreError> {
         #[cfg(feature = "redis-tls")]
         {
-            // The client panics without one. An application's own choice is left alone.
-            let _ = rustls::crypto::ring::default_provider().install_default();
+            install_crypto();
             if let Some(certificates) = self.certificates.clone() {
                 return Client::build_with_tls(info, certificates).map_err(connect_error);
             }
         }
         Client::open(info).map_err(connect_error)
     }
+
+    fn cluster(&self, builder: ClusterClientBuilder) -> ClusterClientBuilder {
+        #[cfg(feature = "redis-tls")]
+        {
+            install_crypto();
+            if let Some(certificates) = self.certificates.clone() {
+                return builder.certs(certificates);
+            }
+        }
+        builder
+    }
+}
+
+/// The client panics without one. An application's own choice is left alone.
+#[cfg(feature = "redis-tls")]
+fn install_crypto() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// What is pushed by a server, and the end of its connection.
@@ -132,7 +158,7 @@ impl Target {
                 sentinel.connect(timeouts, on_push).await.map(Connection::Single)
             }
             Self::Cluster(nodes) => {
-                let client = cluster(nodes, timeouts, on_push)?;
+                let client = nodes.client(timeouts, on_push)?;
                 let connected = client.get_async_connection().await.map_err(connect_error)?;
                 Ok(Connection::Cluster(connected))
             }
@@ -142,6 +168,11 @@ impl Target {
 
     pub(super) fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster(_))
+    }
+
+    /// Whether a connection can be made that hears what servers publish.
+    pub(super) fn can_be_heard(&self) -> bool {
+        !matches!(self, Self::Given(_))
     }
 }
 
@@ -153,9 +184,14 @@ impl Sentinel {
         on_push: OnPush,
     ) -> Result<MultiplexedConnection, StoreError> {
         let mut last = misconfigured("no sentinel was given");
-        for sentinel in &self.sentinels {
-            match self.connect_by(sentinel, timeouts, &on_push).await {
-                Ok(connection) => return Ok(connection),
+        let count = self.sentinels.len();
+        let first = self.first.load(Relaxed);
+        for index in (0..count).map(|next| (first + next) % count) {
+            match self.connect_by(&self.sentinels[index], timeouts, &on_push).await {
+                Ok(connection) => {
+                    self.first.store(index, Relaxed);
+                    return Ok(connection);
+                }
                 Err(error) => last = error,
             }
         }
@@ -222,24 +258,21 @@ async fn single(
     client.get_multiplexed_async_connection_with_config(&config).await
 }
 
-pub(super) fn cluster(
-    nodes: &[ConnectionInfo],
-    timeouts: Timeouts,
-    on_push: OnPush,
-) -> Result<ClusterClient, StoreError> {
-    // Only the whole of a call is bounded: a part that times out would be sent again.
-    ClusterClientBuilder::new(nodes.to_vec())
-        .connection_timeout(timeouts.connect)
-        .overall_response_timeout(Some(timeouts.response))
-        .connection_concurrency_limit(CLUSTER_CONCURRENCY)
-        .tcp_settings(TcpSettings::default().set_nodelay(true))
-        .use_protocol(ProtocolVersion::RESP3)
-        .push_sender(move |info| {
-            on_push(info);
-            Ok::<_, std::convert::Infallible>(())
-        })
-        .build()
-        .map_err(connect_error)
+impl Nodes {
+    fn client(&self, timeouts: Timeouts, on_push: OnPush) -> Result<ClusterClient, StoreError> {
+        // Only the whole of a call is bounded: a part that times out would be sent again.
+        let builder = ClusterClientBuilder::new(self.nodes.clone())
+            .connection_timeout(timeouts.connect)
+            .overall_response_timeout(Some(timeouts.response))
+            .connection_concurrency_limit(CLUSTER_CONCURRENCY)
+            .tcp_settings(TcpSettings::default().set_nodelay(true))
+            .use_protocol(ProtocolVersion::RESP3)
+            .push_sender(move |info| {
+                on_push(info);
+                Ok::<_, std::convert::Infallible>(())
+            });
+        self.tls.cluster(builder).build().map_err(connect_error)
+    }
 }
 
 /// How many commands of one runtime are under way to a node at once. More only queue there.
@@ -296,7 +329,9 @@ impl fmt::Debug for Target {
                 write!(formatter, "Single({})", client.get_connection_info().addr())
             }
             Self::Sentinel(sentinel) => write!(formatter, "Sentinel({})", sentinel.master),
-            Self::Cluster(nodes) => write!(formatter, "Cluster({} nodes)", nodes.len()),
+            Self::Cluster(Nodes { nodes, .. }) => {
+                write!(formatter, "Cluster({} nodes)", nodes.len())
+            }
             Self::Given(_) => formatter.write_str("Given"),
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! One connection of its own, on a thread of its own, made when the first caller waits. Whoever ends
 //! a marked record publishes its name. While the connection is down nobody hears anything: when it
-//! is back, and when it goes, everybody looks again.
+//! is back, and when it goes, everybody looks again. So nobody has to wait for it.
 
 use super::error::misconfigured;
 use super::links::Links;
@@ -16,7 +16,7 @@ use redis::{PushInfo, PushKind, Value};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
 /// How often a silent connection is asked whether it is still there.
@@ -62,8 +62,8 @@ impl Wakes {
         Arc::new(Self { links, publish, watched, subscriber: OnceLock::new() })
     }
 
-    /// Watches a record from now on, and waits until changes are heard, or for as long as a server
-    /// may take to answer: whoever watches also polls.
+    /// Watches a record from now on, and waits until changes are heard where that takes no more
+    /// than an answer.
     pub(super) async fn watch(self: &Arc<Self>, name: &Name) -> Watch {
         let Some(subscriber) = self.subscriber() else { return Watch::never() };
         let changed = self.watched.add(name);
@@ -80,6 +80,9 @@ impl Wakes {
 
     /// `None` if nothing can be heard.
     fn subscriber(&self) -> Option<&Subscriber> {
+        if !self.links.target().can_be_heard() {
+            return None;
+        }
         self.subscriber
             .get_or_init(|| {
                 let started = Subscriber::start(&self.links, self.publish, &self.watched);
@@ -111,15 +114,15 @@ impl Subscriber {
         Ok(Self { requests, listening })
     }
 
-    /// Resolves when changes of this record are heard.
+    /// Resolves when changes of this record are heard, or when nothing is.
     async fn hears(&self, publish: Publish, name: &Name) {
-        let mut listening = self.listening.clone();
-        let _ = listening.wait_for(|listening| *listening).await;
-        if publish == Publish::ByName {
-            let (done, subscribed) = tokio::sync::oneshot::channel();
-            let _ = self.requests.send(Request::Subscribe(name.as_str().to_owned(), done));
-            let _ = subscribed.await;
+        if publish == Publish::OneChannel {
+            return;
         }
+        let (done, subscribed) = tokio::sync::oneshot::channel();
+        let _ = self.requests.send(Request::Subscribe(name.as_str().to_owned(), done));
+        let mut listening = self.listening.clone();
+        race(subscribed, listening.wait_for(|listening| !listening)).await;
     }
 }
 
@@ -200,22 +203,26 @@ impl Listener {
     async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         while !self.asked.is_closed() {
+            let started = Instant::now();
             match self.subscribe().await {
                 Ok((connection, ended)) => {
-                    pause = FIRST_PAUSE;
                     self.says.send_replace(true);
                     // What ended while nobody listened was not heard.
                     self.watched.wake_all();
-                    self.listen(connection, ended).await;
+                    self.listen(&connection, &ended).await;
                     self.says.send_replace(false);
                     self.watched.wake_all();
                 }
                 Err(error) => {
                     tracing::debug!(target: "idempotent", %error, "the subscription failed");
-                    self.rest(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
             }
+            // One that ends as soon as it is made is no better than one that fails.
+            if started.elapsed() > LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
+            self.rest(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -235,8 +242,15 @@ impl Listener {
             (Connection::Single(single), _) => single.subscribe(CHANNEL).await,
             (Connection::Cluster(cluster), Publish::OneChannel) => cluster.subscribe(CHANNEL).await,
             (Connection::Cluster(cluster), Publish::ByName) => {
-                let names = self.watched.names();
-                if names.is_empty() { Ok(()) } else { subscribe_all(cluster, names).await }
+                let each = self.watched.names().into_iter().map(|name| {
+                    let mut cluster = cluster.clone();
+                    async move { cluster.ssubscribe(&name).await.map_err(|_| name) }
+                });
+                // A node that does not answer does not keep others from being heard.
+                for name in super::join(each).await.into_iter().filter_map(Result::err) {
+                    request(&self.again, Request::Resubscribe(name));
+                }
+                Ok(())
             }
             (Connection::Given(_), _) => {
                 return Err(misconfigured("a connection of the caller's cannot be listened to"));
@@ -246,20 +260,30 @@ impl Listener {
         Ok((connection, ended))
     }
 
-    /// Does what is asked until the connection ends.
-    async fn listen(&mut self, mut connection: Connection, ended: Arc<Notify>) {
+    /// Does what is asked until the connection ends. Nothing that is asked waits for another.
+    async fn listen(&mut self, connection: &Connection, ended: &Arc<Notify>) {
+        let mut ping_at = tokio::time::Instant::now() + PING_EVERY;
         loop {
             let over = ended.notified();
-            let asked = race(self.asked.recv(), tokio::time::sleep(PING_EVERY));
+            let asked = race(self.asked.recv(), tokio::time::sleep_until(ping_at));
+            let (mut connection, ended) = (connection.clone(), Arc::clone(ended));
             match race(over, asked).await {
                 First::Left(()) | First::Right(First::Left(None)) => return,
                 First::Right(First::Left(Some(request))) => {
-                    request.perform(&mut connection, &self.watched).await;
+                    let watched = Arc::clone(&self.watched);
+                    tokio::spawn(async move {
+                        if request.perform(&mut connection, &watched).await.is_err() {
+                            ended.notify_one();
+                        }
+                    });
                 }
                 First::Right(First::Right(())) => {
-                    if connection.command(&redis::cmd("PING")).await.is_err() {
-                        return;
-                    }
+                    ping_at += PING_EVERY;
+                    tokio::spawn(async move {
+                        if connection.command(&redis::cmd("PING")).await.is_err() {
+                            ended.notify_one();
+                        }
+                    });
                 }
             }
         }
@@ -267,37 +291,39 @@ impl Listener {
 }
 
 impl Request {
-    async fn perform(self, connection: &mut Connection, watched: &Watched) {
-        let Connection::Cluster(cluster) = connection else { return };
+    /// An error if the connection is not to be relied on.
+    async fn perform(
+        self,
+        connection: &mut Connection,
+        watched: &Watched,
+    ) -> Result<(), redis::RedisError> {
+        let Connection::Cluster(cluster) = connection else { return Ok(()) };
         match self {
             Self::Subscribe(name, done) => {
-                if let Err(error) = cluster.ssubscribe(&name).await {
-                    tracing::debug!(target: "idempotent", %error, "a subscription failed");
+                cluster.ssubscribe(&name).await?;
+                if done.send(()).is_err() {
+                    // Nobody waited for this before looking at the record.
+                    watched.wake(&name);
                 }
-                let _ = done.send(());
             }
             Self::Unsubscribe(name) => {
                 let _ = cluster.sunsubscribe(&name).await;
             }
             Self::Resubscribe(name) => {
-                if let Err(error) = cluster.ssubscribe(&name).await {
-                    tracing::debug!(target: "idempotent", %error, "a subscription failed");
-                }
+                cluster.ssubscribe(&name).await?;
                 // What ended in between was not heard.
                 watched.wake(&name);
             }
         }
+        Ok(())
     }
 }
 
-async fn subscribe_all(
-    cluster: &mut redis::cluster_async::ClusterConnection,
-    names: Vec<String>,
-) -> Result<(), redis::RedisError> {
-    for name in names {
-        cluster.ssubscribe(&name).await?;
+/// Asks the thread, from the thread.
+fn request(requests: &mpsc::WeakUnboundedSender<Request>, request: Request) {
+    if let Some(requests) = requests.upgrade() {
+        let _ = requests.send(request);
     }
-    Ok(())
 }
 
 /// Wakes who waits for what is pushed.
@@ -321,9 +347,8 @@ fn hear(
             // Also where somebody began to wait while the last one before went.
             if let Some(name) = data.first().and_then(text)
                 && watched.has(name)
-                && let Some(requests) = again.upgrade()
             {
-                let _ = requests.send(Request::Resubscribe(name.to_owned()));
+                request(&again, Request::Resubscribe(name.to_owned()));
             }
         }
         PushKind::Disconnection => ended.notify_one(),
