@@ -5,7 +5,7 @@ use idempotent_runtime::testing::{Ledger, contract};
 use idempotent_runtime::{Error, ErrorKind};
 use std::time::Duration;
 use support::load::{Keys, Load, config, instance};
-use support::redis::{RedisServer, RedisSubject, info, until_replicated, until_role};
+use support::redis::{RedisServer, RedisSubject, info, until_role};
 use support::sentinel::{MASTER, Sentinels};
 use support::{size, until_async};
 
@@ -20,13 +20,11 @@ async fn store(sentinels: &Sentinels) -> RedisStore {
 async fn the_master_is_found_by_any_sentinel_that_answers() {
     let mut sentinels = Sentinels::start().await;
     sentinels.sentinels[0].kill();
-    let store =
-        RedisStore::sentinel(MASTER, sentinels.urls()).timeout(TIMEOUT).connect().await.unwrap();
+    let store = RedisStore::sentinel(MASTER, sentinels.urls()).connect().await.unwrap();
     let subject = RedisSubject::of(store, sentinels.servers[0].connection().await);
     contract::all(&subject).await;
 
-    let error =
-        RedisStore::sentinel("theirs", sentinels.urls()).connect().await.unwrap_err();
+    let error = RedisStore::sentinel("theirs", sentinels.urls()).connect().await.unwrap_err();
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert_eq!(error.to_string(), "the sentinels know no master `theirs`");
 
@@ -54,7 +52,7 @@ async fn calls_go_on_after_the_master_is_killed() {
 
         sentinels.servers[killed].restart();
         until_role(&sentinels.servers[killed], "slave").await;
-        until_replicated(&sentinels.servers[master], 2).await;
+        sentinels.until_complete(master).await;
     }
 }
 

@@ -1,8 +1,6 @@
 //! A cluster of three masters with a replica each, and what can be done to it.
 
-use super::redis::{
-    RedisServer, age, connection, record_name, until_replicated, until_role,
-};
+use super::redis::{RedisServer, age, connection, record_name, until_replicated, until_role};
 use super::until_async;
 use ::redis::cluster_async::ClusterConnection;
 use ::redis::cluster_routing::Slot;
@@ -236,4 +234,3 @@ impl Subject for ClusterSubject {
         Duration::from_secs(5)
     }
 }
-

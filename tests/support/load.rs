@@ -31,6 +31,8 @@ pub struct Load {
 struct Shared {
     instances: Vec<Idempotency>,
     keys: Keys,
+    /// Tells the keys of this load from those of others.
+    own: String,
     calls: AtomicUsize,
     answered: AtomicUsize,
     stop: AtomicBool,
@@ -69,6 +71,7 @@ impl Load {
         let shared = Arc::new(Shared {
             instances,
             keys,
+            own: format!("{:016x}", rand::random::<u64>()),
             calls: AtomicUsize::new(0),
             answered: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
@@ -122,7 +125,7 @@ impl Shared {
         while !self.stop.load(SeqCst) {
             let call = self.calls.fetch_add(1, SeqCst);
             let key = match &self.keys {
-                Keys::Endless => (call / CALLS_PER_KEY).to_string(),
+                Keys::Endless => format!("{}-{}", self.own, call / CALLS_PER_KEY),
                 Keys::These(keys) => match keys.get(call / CALLS_PER_KEY) {
                     Some(key) => key.clone(),
                     None => return,

@@ -1,7 +1,7 @@
 //! Real servers that tests start themselves, on free ports, and end with them.
 
-use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use super::until_async;
+use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{RedisStore, Store, StoreFuture};
 use idempotent_runtime::testing::Subject;
@@ -177,6 +177,11 @@ impl RedisServer {
         signal(self.child.id(), "CONT");
     }
 
+    /// What it has written since it was started last.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
     /// `false` if it has ended.
     fn wait_until_up(&mut self) -> bool {
         let started = Instant::now();
@@ -184,10 +189,8 @@ impl RedisServer {
             if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
                 return false;
             }
-            let log = std::fs::read_to_string(self.directory.path().join("log"));
-            if log.is_ok_and(|log| {
-                log.contains("eady to accept connections") || log.contains("+monitor")
-            }) {
+            let log = self.log();
+            if log.contains("eady to accept connections") || log.contains("+monitor") {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(5));

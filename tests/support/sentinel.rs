@@ -1,25 +1,24 @@
 //! A master, two replicas, and three sentinels that watch over them.
 
-use super::redis::{
-    RedisServer, TempDirectory, info, installed, until_replicated, until_role,
-};
+use super::redis::{RedisServer, TempDirectory, info, installed, until_replicated, until_role};
 use super::until_async;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 /// What the sentinels call the master.
 pub const MASTER: &str = "mymaster";
 
-/// How long a master may be silent before it counts as down, in milliseconds.
-const DOWN_AFTER: &str = "600";
+/// How long a master may be silent before it counts as down, in milliseconds. The third sentinel
+/// does not stand for election while the first two do, so that one of them has a majority.
+const DOWN_AFTER: [u32; 3] = [600, 600, 4_000];
 
 /// Sentinels that find and follow quickly. A machine that stalls does not make them doubt their
 /// clock, which would keep them from acting for half a minute.
-const IMPATIENT: [&str; 12] = [
+const IMPATIENT: [&str; 10] = [
     "publish-period",
     "100",
     "info-period",
     "200",
-    "ping-period",
-    "100",
     "ask-period",
     "100",
     "tilt-trigger",
@@ -27,6 +26,9 @@ const IMPATIENT: [&str; 12] = [
     "tilt-period",
     "100",
 ];
+
+/// How long sentinels may take to act on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The processes. The first server is the first master.
 #[derive(Debug)]
@@ -50,11 +52,11 @@ impl Sentinels {
         }
         let settings = TempDirectory::new();
         let mut sentinels = Vec::new();
-        for index in 0..3 {
+        for (index, down_after) in DOWN_AFTER.into_iter().enumerate() {
             let file = settings.path().join(format!("{index}.conf"));
             let text = format!(
                 "sentinel monitor {MASTER} 127.0.0.1 {port} 2\n\
-                 sentinel down-after-milliseconds {MASTER} {DOWN_AFTER}\n\
+                 sentinel down-after-milliseconds {MASTER} {down_after}\n\
                  sentinel failover-timeout {MASTER} 2000\n\
                  sentinel parallel-syncs {MASTER} 2\n"
             );
@@ -69,19 +71,23 @@ impl Sentinels {
             let () = command.query_async(&mut connection).await.unwrap();
         }
         let all = Self { servers, sentinels, _settings: settings };
-        all.until_complete().await;
+        all.until_complete(0).await;
         all
     }
 
-    /// Every sentinel knows both replicas and both other sentinels, and the replicas follow.
-    async fn until_complete(&self) {
+    /// Waits until every sentinel knows all others and sees no fault in the master and its replicas,
+    /// and the replicas have what the master writes.
+    pub async fn until_complete(&self, master: usize) {
         for sentinel in &self.sentinels {
             until_async(|| async {
-                info(sentinel, "master0").await.ends_with("slaves=2,sentinels=3")
+                let line = info(sentinel, "master0").await;
+                line.contains("status=ok")
+                    && line.ends_with("slaves=2,sentinels=3")
+                    && replicas_are_well(sentinel).await
             })
             .await;
         }
-        until_replicated(&self.servers[0], 2).await;
+        until_replicated(&self.servers[master], 2).await;
     }
 
     /// The addresses of the sentinels.
@@ -110,9 +116,30 @@ impl Sentinels {
 
     /// Waits until another server is the master, and takes writes.
     pub async fn until_failed_over(&self, from: usize) -> usize {
-        until_async(|| async { self.master().await.is_some_and(|master| master != from) }).await;
-        let master = self.master().await.unwrap();
-        until_role(&self.servers[master], "master").await;
-        master
+        let started = Instant::now();
+        loop {
+            if let Some(master) = self.master().await
+                && master != from
+            {
+                until_role(&self.servers[master], "master").await;
+                return master;
+            }
+            if started.elapsed() > PATIENCE {
+                let logs = self.sentinels.iter().map(RedisServer::log).collect::<String>();
+                panic!("the sentinels did not act:\n{logs}");
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
+}
+
+async fn replicas_are_well(sentinel: &RedisServer) -> bool {
+    let mut connection = sentinel.connection().await;
+    let mut command = ::redis::cmd("SENTINEL");
+    command.arg("REPLICAS").arg(MASTER);
+    let replicas: Vec<HashMap<String, String>> =
+        command.query_async(&mut connection).await.unwrap();
+    replicas
+        .iter()
+        .all(|replica| replica["flags"] == "slave" && replica["master-link-status"] == "ok")
 }
