@@ -106,6 +106,11 @@ impl Links {
         self.timeouts
     }
 
+    /// How many runtimes have a connection, or are about to.
+    pub(super) fn runtimes(&self) -> usize {
+        lock(&self.by_runtime).len()
+    }
+
     pub(super) async fn command(self: &Arc<Self>, command: &Cmd) -> Result<Value, Failed> {
         let (link, mut current) = self.current().await?;
         let answer = current.connection.command(command).await;

@@ -261,6 +261,7 @@ impl fmt::Debug for RedisStore {
             .debug_struct("RedisStore")
             .field("target", &self.0.server.links)
             .field("server", &self.0.version)
+            .field("runtimes", &self.0.server.links.runtimes())
             .finish()
     }
 }
