@@ -1,8 +1,11 @@
 //! In a cluster: the contract, keys in every slot, slots that move, and masters that end.
 
-use idempotent_runtime::store::{RedisStore, Store};
+use idempotent_runtime::key::RecordKey;
+use idempotent_runtime::store::{
+    BeginRequest, Begun, Claim, RedisStore, RenewRequest, Renewed, Store, StoreErrorKind, Token,
+};
 use idempotent_runtime::testing::{Ledger, contract, differential};
-use idempotent_runtime::{Begin, Config, Error, Idempotency, Mode};
+use idempotent_runtime::{Abandon, Begin, Config, Error, Idempotency, Mode};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -63,6 +66,38 @@ async fn keys_with_braces_are_spread_over_all_masters() {
         records += here;
     }
     assert_eq!(records, 60);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_told_from_one_of_its_nodes() {
+    let cluster = Cluster::start(&installed()).await;
+    let error = RedisStore::connect(&cluster.nodes[0].url()).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+    assert_eq!(
+        error.to_string(),
+        "the server is one node of a cluster\nhelp: RedisStore::cluster([url]).connect()"
+    );
+
+    // A connection of the caller's own to the whole of it: renewals of many slots go through it.
+    let given = cluster.connection().await;
+    let store = RedisStore::with_connection(given).connect().await.unwrap();
+    let mut held = Vec::new();
+    for number in 0..20 {
+        let key = RecordKey::from(&*format!("given|{number}"));
+        let (lease, linger) = (Duration::from_secs(10), Duration::from_secs(10));
+        let claim = Claim::Lease { lease, linger, abandon: Abandon::Retry };
+        let token = Token::random();
+        let request = BeginRequest { token, fingerprint: None, fence_seed: 1, claim };
+        let Begun::Fresh(attempt) = store.begin(&key, &request).await.unwrap() else {
+            panic!("{number} is not free");
+        };
+        held.push(RenewRequest { key, attempt, lease: Duration::from_secs(60) });
+    }
+    for (renewed, held) in store.renew_many(&held).await.into_iter().zip(&held) {
+        assert_eq!(renewed.unwrap(), Renewed::Extended);
+        let ttl = store.get(&held.key).await.unwrap().unwrap().ttl;
+        assert!(ttl > Duration::from_secs(50), "{ttl:?} are left");
+    }
 }
 
 /// Polls so seldom that only a notification can wake it.

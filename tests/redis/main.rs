@@ -1,5 +1,8 @@
 //! The Redis store, on real servers.
 
 mod cluster;
+mod connect;
+mod connect_errors;
+mod reconnect;
 mod sentinel;
 mod store;

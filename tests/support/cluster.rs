@@ -40,11 +40,11 @@ impl Cluster {
         cluster
     }
 
-    /// One node that owns every slot, with more arguments.
-    pub async fn of_one(binary: &Path, arguments: &[&str]) -> RedisServer {
+    /// One node that owns every slot, with more arguments, among them the password.
+    pub async fn of_one(binary: &Path, arguments: &[&str], password: &str) -> RedisServer {
         let arguments = [&["--cluster-enabled", "yes"], arguments].concat();
         let node = RedisServer::start_with(binary, &arguments);
-        let url = format!("unix://{}", node.socket().display());
+        let url = format!("unix://{}?pass={password}", node.socket().display());
         add_slots(&url, 0, SLOTS - 1).await;
         until_async(|| async {
             let mut connection = connection(&url).await;

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 pub mod cluster;
+pub mod fake;
 pub mod load;
 pub mod redis;
 pub mod sentinel;
