@@ -1,7 +1,12 @@
 //! What the tests share: instances on clocks that can be moved, and waiting for conditions.
 #![allow(missing_docs)]
 
+pub mod cluster;
+pub mod fake;
+pub mod load;
 pub mod redis;
+pub mod sentinel;
+pub mod tls;
 
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};

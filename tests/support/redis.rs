@@ -1,6 +1,7 @@
 //! Real servers that tests start themselves, on free ports, and end with them.
 
-use ::redis::aio::MultiplexedConnection;
+use super::until_async;
+use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{RedisStore, Store, StoreFuture};
 use idempotent_runtime::testing::Subject;
@@ -138,6 +139,11 @@ impl RedisServer {
         self.child.id()
     }
 
+    /// Where it listens besides its port.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
     /// A connection of the test's own.
     pub async fn connection(&self) -> MultiplexedConnection {
         connection(&self.url()).await
@@ -171,6 +177,11 @@ impl RedisServer {
         signal(self.child.id(), "CONT");
     }
 
+    /// What it has written since it was started last.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
     /// `false` if it has ended.
     fn wait_until_up(&mut self) -> bool {
         let started = Instant::now();
@@ -178,10 +189,8 @@ impl RedisServer {
             if self.child.try_wait().is_ok_and(|ended| ended.is_some()) {
                 return false;
             }
-            let log = std::fs::read_to_string(self.directory.path().join("log"));
-            if log.is_ok_and(|log| {
-                log.contains("eady to accept connections") || log.contains("+monitor")
-            }) {
+            let log = self.log();
+            if log.contains("eady to accept connections") || log.contains("+monitor") {
                 return true;
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -199,11 +208,15 @@ impl Drop for RedisServer {
 fn spawn(binary: &Path, port: u16, directory: &Path, arguments: &[String]) -> Child {
     let log = File::create(directory.join("log")).unwrap();
     let mut command = Command::new(binary);
-    if !arguments.first().is_some_and(|first| first.ends_with(".conf")) {
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
-        command.arg("--dir").arg(directory).arg("--daemonize").arg("no");
-        command.arg("--unixsocket").arg(directory.join("socket"));
-    }
+    // A file of settings comes first.
+    let (file, arguments) = match arguments.split_first() {
+        Some((first, rest)) if first.ends_with(".conf") => (Some(first), rest),
+        _ => (None, arguments),
+    };
+    command.args(file);
+    command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+    command.arg("--dir").arg(directory).arg("--daemonize").arg("no");
+    command.arg("--unixsocket").arg(directory.join("socket"));
     command.args(arguments).stdout(log).stderr(Stdio::null()).stdin(Stdio::null());
     command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()))
 }
@@ -220,7 +233,51 @@ pub async fn connection(url: &str) -> MultiplexedConnection {
     let config = ::redis::AsyncConnectionConfig::new()
         .set_connection_timeout(Some(START))
         .set_response_timeout(Some(START));
-    client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+    let started = Instant::now();
+    loop {
+        match client.get_multiplexed_async_connection_with_config(&config).await {
+            Ok(connection) => return connection,
+            // A server that becomes a replica closes its connections.
+            Err(error) => assert!(started.elapsed() < START, "{url}: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A line of what a server says about itself; empty if it does not say it.
+pub async fn info(server: &RedisServer, field: &str) -> String {
+    loop {
+        let mut connection = server.connection().await;
+        let mut command = ::redis::cmd("INFO");
+        let text = command.arg("everything").query_async::<String>(&mut connection).await;
+        // A server that becomes a replica closes its connections.
+        let Ok(text) = text else { continue };
+        let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        return line.unwrap_or_default().trim().to_owned();
+    }
+}
+
+/// The same, as a number; 0 if the server does not say it.
+pub async fn info_number(server: &RedisServer, field: &str) -> u64 {
+    info(server, field).await.parse().unwrap_or(0)
+}
+
+/// Waits until a server has this role.
+pub async fn until_role(server: &RedisServer, role: &str) {
+    until_async(|| async { info(server, "role").await == role }).await;
+}
+
+/// Waits until so many replicas confirm what a master writes.
+pub async fn until_replicated(master: &RedisServer, replicas: usize) {
+    until_async(|| async {
+        let mut connection = master.connection().await;
+        let mut pipeline = ::redis::pipe();
+        pipeline.cmd("PUBLISH").arg("replicated").arg("?").ignore();
+        pipeline.cmd("WAIT").arg(replicas).arg(1_000);
+        let confirmed = pipeline.query_async::<(usize,)>(&mut connection).await;
+        confirmed.is_ok_and(|(confirmed,)| confirmed >= replicas)
+    })
+    .await;
 }
 
 /// The name of a record in Redis, as `docs/wire-format.md` describes it.
@@ -276,7 +333,7 @@ impl Subject for RedisSubject {
 }
 
 /// Lets `by` pass for one record.
-pub async fn age(connection: &mut MultiplexedConnection, name: &str, by: Duration) {
+pub async fn age(connection: &mut impl ConnectionLike, name: &str, by: Duration) {
     let script = "local ttl = redis.call('PTTL', KEYS[1]) - ARGV[1] \
                   if ttl > 0 then redis.call('PEXPIRE', KEYS[1], ttl) \
                   else redis.call('DEL', KEYS[1]) end";

@@ -1,16 +1,20 @@
 //! How a [`RedisStore`] is set up.
 
 use super::RedisStore;
-use super::error::misconfigured;
+use super::error::{Failure, classify, misconfigured};
 use super::features::{Features, ServerVersion, field};
-use super::links::Links;
+use super::links::{Failed, Links};
 use super::replication::Replication;
 use super::server::{Publish, Server};
-use super::target::{GivenConnection, Sentinel, Target, Timeouts, Tls, connect_error, parse};
+use super::target::{
+    GivenConnection, Nodes, Sentinel, Target, Timeouts, Tls, connect_error, parse,
+};
 use super::wakes::Wakes;
 use crate::store::StoreError;
 use redis::aio::ConnectionLike;
+use redis::cluster_async::ClusterConnection;
 use redis::{Cmd, ConnectionAddr, ConnectionInfo, Value};
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +49,7 @@ enum Place {
     Cluster(Vec<ConnectionInfo>),
     Sentinel { master: String, sentinels: Vec<ConnectionInfo> },
     Given(Box<dyn GivenConnection>),
+    GivenCluster(ClusterConnection),
 }
 
 /// How to log in where the address does not say.
@@ -90,7 +95,12 @@ impl RedisBuilder {
     }
 
     pub(super) fn given(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> Self {
-        Self::new(Ok(Place::Given(Box::new(connection))))
+        // Told apart, since what is sent in one go reaches one slot only.
+        let cluster = (&connection as &dyn Any).downcast_ref::<ClusterConnection>();
+        Self::new(Ok(match cluster {
+            Some(cluster) => Place::GivenCluster(cluster.clone()),
+            None => Place::Given(Box::new(connection)),
+        }))
     }
 
     /// How long a server may take to answer, and to take a connection; two seconds if not set.
@@ -173,6 +183,8 @@ impl RedisBuilder {
         let server = ServerVersion::parse(&info)?;
         let features = Features::of(&server);
         check_eviction(&info, eviction)?;
+        check_alone(&links, &info).await?;
+        check_scripts(&links).await?;
         warn_without_persistence(&links, &info).await;
         let publish = match features.sharded_pubsub && links.target().is_cluster() {
             true => Publish::ByName,
@@ -201,7 +213,8 @@ fn target(place: Place, login: &Login, tls: Tls) -> Result<Target, StoreError> {
     match place {
         Place::Single(info) => Ok(Target::Single(tls.client(login.apply(info))?)),
         Place::Cluster(nodes) => {
-            Ok(Target::Cluster(nodes.into_iter().map(|node| login.apply(node)).collect()))
+            let nodes = nodes.into_iter().map(|node| login.apply(node)).collect();
+            Ok(Target::Cluster(Nodes { nodes, tls }))
         }
         Place::Sentinel { master, sentinels } => {
             // The master is reached as the sentinels are; who logs in is said apart.
@@ -215,9 +228,11 @@ fn target(place: Place, login: &Login, tls: Tls) -> Result<Target, StoreError> {
             let settings = login.apply(settings);
             let sentinels: Result<_, _> =
                 sentinels.into_iter().map(|info| tls.client(info)).collect();
-            Ok(Target::Sentinel(Sentinel { master, sentinels: sentinels?, settings, tls }))
+            let (sentinels, first) = (sentinels?, Arc::default());
+            Ok(Target::Sentinel(Sentinel { master, sentinels, settings, tls, first }))
         }
         Place::Given(connection) => Ok(Target::Given(connection)),
+        Place::GivenCluster(connection) => Ok(Target::GivenCluster(connection)),
     }
 }
 
@@ -239,7 +254,6 @@ impl Login {
 
 /// What the server says about itself. In a cluster, one node speaks for all.
 async fn info(links: &Arc<Links>) -> Result<String, StoreError> {
-    use super::links::Failed;
     let answer = match links.command(&redis::cmd("INFO")).await {
         Ok(answer) => answer,
         Err(Failed::NotSent(error)) => return Err(error),
@@ -273,6 +287,40 @@ fn check_eviction(info: &str, eviction: Eviction) -> Result<(), StoreError> {
         "the server evicts records when it is full (maxmemory-policy is {policy}), and what it \
          evicts runs again\nhelp: CONFIG SET maxmemory-policy noeviction, or allow_eviction()"
     )))
+}
+
+/// One node of a cluster has a part of the records.
+async fn check_alone(links: &Arc<Links>, info: &str) -> Result<(), StoreError> {
+    if links.target().is_cluster() || field(info, "cluster_enabled") != Some("1") {
+        return Ok(());
+    }
+    // Not everybody may ask.
+    let Ok(answer) = links.command(redis::cmd("CLUSTER").arg("INFO")).await else { return Ok(()) };
+    let cluster = info_text(answer).unwrap_or_default();
+    match field(&cluster, "cluster_size") {
+        None | Some("0" | "1") => Ok(()),
+        Some(_) => Err(misconfigured(
+            "the server is one node of a cluster\nhelp: RedisStore::cluster([url]).connect()",
+        )),
+    }
+}
+
+/// A call that is first refused when it records its answer has run its body.
+async fn check_scripts(links: &Arc<Links>) -> Result<(), StoreError> {
+    let mut by_text = redis::cmd("EVAL");
+    by_text.arg("return 1").arg(0);
+    let mut by_hash = redis::cmd("EVALSHA");
+    by_hash.arg("0".repeat(40)).arg(0);
+    for command in [by_text, by_hash] {
+        match links.command(&command).await {
+            Err(Failed::Sent(error)) if classify(&error) == Failure::Forbidden => {
+                return Err(connect_error(error));
+            }
+            // What it answers does not matter: nobody has that script.
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 async fn warn_without_persistence(links: &Arc<Links>, info: &str) {

@@ -3,6 +3,9 @@
 //! A connection is driven by a task of the runtime it was made on. If all runtimes shared one, its
 //! end would be that of the first runtime, and every answer would cross threads. So each has its
 //! own, which goes with it: a body that blocks its runtime does not hold up the keeper's renewals.
+//!
+//! A connection that fails is replaced by the next command. One to a cluster is replaced behind the
+//! commands: it still reaches the other nodes, and a node that is silent makes connecting slow.
 
 use super::error::{Failure, classify, store_error};
 use super::target::{Connection, OnPush, Target, Timeouts};
@@ -34,6 +37,7 @@ struct Current {
     connection: Connection,
     /// Tells this connection from the ones before and after it.
     made: Arc<()>,
+    since: Instant,
 }
 
 /// When the next connection may be tried.
@@ -102,6 +106,11 @@ impl Links {
         self.timeouts
     }
 
+    /// How many runtimes have a connection, or are about to.
+    pub(super) fn runtimes(&self) -> usize {
+        lock(&self.by_runtime).len()
+    }
+
     pub(super) async fn command(self: &Arc<Self>, command: &Cmd) -> Result<Value, Failed> {
         let (link, mut current) = self.current().await?;
         let answer = current.connection.command(command).await;
@@ -127,18 +136,42 @@ impl Links {
     }
 
     fn check<T>(
-        &self,
-        link: &Link,
+        self: &Arc<Self>,
+        link: &Arc<Link>,
         used: &Current,
         answer: Result<T, RedisError>,
     ) -> Result<T, Failed> {
         answer.map_err(|error| {
+            let failure = classify(&error);
             // A replica where a master was: there is another master now.
-            if matches!(classify(&error), Failure::Disconnected | Failure::WritesRefused) {
-                link.discard(&used.made);
+            if matches!(failure, Failure::Disconnected | Failure::WritesRefused) {
+                // A server that answers is reached. Another connection may lead to a better one,
+                // but there is no use in making one for every refusal.
+                let answers = error.code().is_some();
+                if !answers || used.since.elapsed() >= Pause::LONGEST {
+                    self.replace(link, used);
+                }
             }
             Failed::Sent(error)
         })
+    }
+
+    /// Does without a connection from now on, or from when there is another one.
+    fn replace(self: &Arc<Self>, link: &Arc<Link>, used: &Current) {
+        if !self.target.is_cluster() {
+            link.discard(&used.made);
+            return;
+        }
+        // Whoever holds it is connecting.
+        if link.connecting.try_lock().is_err() {
+            return;
+        }
+        let (links, link, made) = (Arc::clone(self), Arc::clone(link), Arc::clone(&used.made));
+        tokio::spawn(async move {
+            if links.connect(&link, Some(&made)).await.is_err() {
+                link.discard(&made);
+            }
+        });
     }
 
     async fn current(self: &Arc<Self>) -> Result<(Arc<Link>, Current), Failed> {
@@ -146,24 +179,35 @@ impl Links {
         if let Some(current) = link.current() {
             return Ok((link, current));
         }
+        let current = self.connect(&link, None).await?;
+        Ok((link, current))
+    }
+
+    /// Makes a connection in place of `old`, unless there is one by now.
+    async fn connect(&self, link: &Arc<Link>, old: Option<&Arc<()>>) -> Result<Current, Failed> {
         let mut pause = link.connecting.lock().await;
-        if let Some(current) = link.current() {
-            drop(pause);
-            return Ok((link, current));
+        if let Some(current) = link.current()
+            && !old.is_some_and(|old| Arc::ptr_eq(old, &current.made))
+        {
+            return Ok(current);
         }
         if pause.is_on() {
             let text = format!("not connected: {}", pause.text);
             return Err(Failed::NotSent(StoreError::new(StoreErrorKind::Unavailable, text)));
         }
         let made = Arc::new(());
-        let on_push = on_end(Arc::downgrade(&link), Arc::downgrade(&made));
+        let on_push: OnPush = if self.target.is_cluster() {
+            // The connection to a node that ends is made again by the client.
+            Arc::new(|_| {})
+        } else {
+            on_end(Arc::downgrade(link), Arc::downgrade(&made))
+        };
         match self.target.connect(self.timeouts, on_push).await {
             Ok(connection) => {
                 *pause = Pause::default();
-                let current = Current { connection, made };
+                let current = Current { connection, made, since: Instant::now() };
                 *lock(&link.current) = Some(current.clone());
-                drop(pause);
-                Ok((link, current))
+                Ok(current)
             }
             Err(error) => {
                 pause.failed(&error);

@@ -266,9 +266,10 @@ impl Store for RedisStore {
     fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
         StoreFuture::new(async move {
             let name = Name::of(key);
-            let Some(watch) = self.0.wakes.watch(&name).await else {
+            if !self.server().links.target().can_be_heard() {
                 return Ok(Watch::never());
-            };
+            }
+            let watch = self.0.wakes.watch(&name).await;
             // Listen, then mark, then look: what ends after the mark is published.
             self.server().mark(&name).await?;
             Ok(watch)
@@ -282,6 +283,7 @@ impl fmt::Debug for RedisStore {
             .debug_struct("RedisStore")
             .field("target", &self.0.server.links)
             .field("server", &self.0.version)
+            .field("runtimes", &self.0.server.links.runtimes())
             .finish()
     }
 }

@@ -12,6 +12,7 @@ use redis::{
 };
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Where the servers are.
@@ -19,8 +20,16 @@ use std::time::Duration;
 pub(super) enum Target {
     Single(Client),
     Sentinel(Sentinel),
-    Cluster(Vec<ConnectionInfo>),
+    Cluster(Nodes),
     Given(Box<dyn GivenConnection>),
+    GivenCluster(ClusterConnection),
+}
+
+/// Some nodes of a cluster.
+#[derive(Clone)]
+pub(super) struct Nodes {
+    pub(super) nodes: Vec<ConnectionInfo>,
+    pub(super) tls: Tls,
 }
 
 /// Sentinels, and what they call the master.
@@ -31,6 +40,8 @@ pub(super) struct Sentinel {
     /// How to log in to the master.
     pub(super) settings: ConnectionInfo,
     pub(super) tls: Tls,
+    /// Which sentinel is asked first: the one that answered last.
+    pub(super) first: Arc<AtomicUsize>,
 }
 
 /// How long to wait for a server.
@@ -51,14 +62,30 @@ impl Tls {
     pub(super) fn client(&self, info: ConnectionInfo) -> Result<Client, StoreError> {
         #[cfg(feature = "redis-tls")]
         {
-            // The client panics without one. An application's own choice is left alone.
-            let _ = rustls::crypto::ring::default_provider().install_default();
+            install_crypto();
             if let Some(certificates) = self.certificates.clone() {
                 return Client::build_with_tls(info, certificates).map_err(connect_error);
             }
         }
         Client::open(info).map_err(connect_error)
     }
+
+    fn cluster(&self, builder: ClusterClientBuilder) -> ClusterClientBuilder {
+        #[cfg(feature = "redis-tls")]
+        {
+            install_crypto();
+            if let Some(certificates) = self.certificates.clone() {
+                return builder.certs(certificates);
+            }
+        }
+        builder
+    }
+}
+
+/// The client panics without one. An application's own choice is left alone.
+#[cfg(feature = "redis-tls")]
+fn install_crypto() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 /// What is pushed by a server, and the end of its connection.
@@ -125,23 +152,28 @@ impl Target {
     ) -> Result<Connection, StoreError> {
         match self {
             Self::Single(client) => {
-                let connected = single(client, timeouts, on_push).await;
-                Ok(Connection::Single(connected.map_err(connect_error)?))
+                Ok(Connection::Single(single(client, timeouts, on_push).await?))
             }
             Self::Sentinel(sentinel) => {
                 sentinel.connect(timeouts, on_push).await.map(Connection::Single)
             }
             Self::Cluster(nodes) => {
-                let client = cluster(nodes, timeouts, on_push)?;
-                let connected = client.get_async_connection().await.map_err(connect_error)?;
-                Ok(Connection::Cluster(connected))
+                let client = nodes.client(timeouts, on_push)?;
+                let connected = client.get_async_connection().await;
+                Ok(Connection::Cluster(connected.map_err(|error| nodes.unreachable(error))?))
             }
             Self::Given(connection) => Ok(Connection::Given(connection.clone())),
+            Self::GivenCluster(connection) => Ok(Connection::Cluster(connection.clone())),
         }
     }
 
     pub(super) fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster(_))
+        matches!(self, Self::Cluster(_) | Self::GivenCluster(_))
+    }
+
+    /// Whether a connection can be made that hears what servers publish.
+    pub(super) fn can_be_heard(&self) -> bool {
+        !matches!(self, Self::Given(_) | Self::GivenCluster(_))
     }
 }
 
@@ -153,9 +185,14 @@ impl Sentinel {
         on_push: OnPush,
     ) -> Result<MultiplexedConnection, StoreError> {
         let mut last = misconfigured("no sentinel was given");
-        for sentinel in &self.sentinels {
-            match self.connect_by(sentinel, timeouts, &on_push).await {
-                Ok(connection) => return Ok(connection),
+        let count = self.sentinels.len();
+        let first = self.first.load(Relaxed);
+        for index in (0..count).map(|next| (first + next) % count) {
+            match self.connect_by(&self.sentinels[index], timeouts, &on_push).await {
+                Ok(connection) => {
+                    self.first.store(index, Relaxed);
+                    return Ok(connection);
+                }
                 Err(error) => last = error,
             }
         }
@@ -168,8 +205,7 @@ impl Sentinel {
         timeouts: Timeouts,
         on_push: &OnPush,
     ) -> Result<MultiplexedConnection, StoreError> {
-        let mut asked =
-            single(sentinel, timeouts, Arc::new(|_| {})).await.map_err(connect_error)?;
+        let mut asked = single(sentinel, timeouts, Arc::new(|_| {})).await?;
         let found: Option<(String, u16)> = redis::cmd("SENTINEL")
             .arg("get-master-addr-by-name")
             .arg(&self.master)
@@ -190,8 +226,7 @@ impl Sentinel {
             _ => ConnectionAddr::Tcp(host, port),
         };
         let client = self.tls.client(self.settings.clone().set_addr(address))?;
-        let mut master =
-            single(&client, timeouts, Arc::clone(on_push)).await.map_err(connect_error)?;
+        let mut master = single(&client, timeouts, Arc::clone(on_push)).await?;
         // Sentinels may name the old master for a while.
         let role: Vec<Value> =
             redis::cmd("ROLE").query_async(&mut master).await.map_err(connect_error)?;
@@ -209,7 +244,7 @@ async fn single(
     client: &Client,
     timeouts: Timeouts,
     on_push: OnPush,
-) -> Result<MultiplexedConnection, RedisError> {
+) -> Result<MultiplexedConnection, StoreError> {
     let mut config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(timeouts.connect))
         .set_response_timeout(Some(timeouts.response));
@@ -219,27 +254,36 @@ async fn single(
             Ok::<_, std::convert::Infallible>(())
         });
     }
-    client.get_multiplexed_async_connection_with_config(&config).await
+    let connected = client.get_multiplexed_async_connection_with_config(&config).await;
+    connected.map_err(|error| unreachable(client.get_connection_info().addr(), error))
 }
 
-pub(super) fn cluster(
-    nodes: &[ConnectionInfo],
-    timeouts: Timeouts,
-    on_push: OnPush,
-) -> Result<ClusterClient, StoreError> {
-    // Only the whole of a call is bounded: a part that times out would be sent again.
-    ClusterClientBuilder::new(nodes.to_vec())
-        .connection_timeout(timeouts.connect)
-        .overall_response_timeout(Some(timeouts.response))
-        .connection_concurrency_limit(CLUSTER_CONCURRENCY)
-        .tcp_settings(TcpSettings::default().set_nodelay(true))
-        .use_protocol(ProtocolVersion::RESP3)
-        .push_sender(move |info| {
-            on_push(info);
-            Ok::<_, std::convert::Infallible>(())
-        })
-        .build()
-        .map_err(connect_error)
+impl Nodes {
+    fn client(&self, timeouts: Timeouts, on_push: OnPush) -> Result<ClusterClient, StoreError> {
+        // Only the whole of a call is bounded: a part that times out would be sent again.
+        let builder = ClusterClientBuilder::new(self.nodes.clone())
+            .connection_timeout(timeouts.connect)
+            .overall_response_timeout(Some(timeouts.response))
+            .connection_concurrency_limit(CLUSTER_CONCURRENCY)
+            .tcp_settings(TcpSettings::default().set_nodelay(true))
+            .use_protocol(ProtocolVersion::RESP3)
+            .push_sender(move |info| {
+                on_push(info);
+                Ok::<_, std::convert::Infallible>(())
+            });
+        self.tls.cluster(builder).build().map_err(connect_error)
+    }
+
+    /// The client tells apart only in words why none of the nodes can be used.
+    fn unreachable(&self, error: RedisError) -> StoreError {
+        let text = error.to_string();
+        match self.nodes.first() {
+            Some(node) if !text.contains("NOAUTH") && !text.contains("WRONGPASS") => {
+                unreachable(node.addr(), error)
+            }
+            _ => connect_error(error),
+        }
+    }
 }
 
 /// How many commands of one runtime are under way to a node at once. More only queue there.
@@ -248,12 +292,16 @@ const CLUSTER_CONCURRENCY: usize = 256;
 /// Reads a URL, and sets what this crate needs.
 pub(super) fn parse(url: &str) -> Result<ConnectionInfo, StoreError> {
     let info = url.into_connection_info().map_err(|error| {
-        misconfigured(format!(
-            "`{}` is not the address of a redis server: {error}\n\
-             help: redis://user:password@host:6379/0, rediss:// for TLS, unix:///path",
-            without_password(url)
-        ))
-        .with_source(error)
+        let shown = without_password(url);
+        let text = if error.to_string().contains("TLS") {
+            format!("`{shown}` needs TLS\nhelp: enable the feature `redis-tls`")
+        } else {
+            format!(
+                "`{shown}` is not the address of a redis server\n\
+                 help: redis://user:password@host:6379/0, rediss:// for TLS, unix:///path"
+            )
+        };
+        misconfigured(text).with_source(error)
     })?;
     // With the third version of the protocol a server can say that a connection ends.
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
@@ -270,23 +318,56 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Why a connection could not be made, in words.
+/// Why a connection to `place` could not be made, in words.
+fn unreachable(place: impl fmt::Display, error: RedisError) -> StoreError {
+    let text = match error.kind() {
+        ErrorKind::Parse => {
+            format!("{place} does not speak redis's protocol\nhelp: check host and port")
+        }
+        _ if error.to_string().contains("certificate") => {
+            format!("{place} is not trusted: {error}\nhelp: root_certificate(pem)")
+        }
+        ErrorKind::Io => {
+            let text = format!("{place} cannot be reached: {error}");
+            return StoreError::new(StoreErrorKind::Unavailable, text).with_source(error);
+        }
+        _ => return connect_error(error),
+    };
+    misconfigured(text).with_source(error)
+}
+
+/// Why a server cannot be used, in words.
 pub(super) fn connect_error(error: RedisError) -> StoreError {
     let text = error.to_string();
-    let help = match error.kind() {
-        ErrorKind::AuthenticationFailed => "check user and password",
-        ErrorKind::Parse => {
-            return misconfigured(format!("the server does not speak redis's protocol: {text}"))
-                .with_source(error);
+    let says = |word: &str| text.contains(word);
+    let text = match error.kind() {
+        _ if says("NOAUTH") => {
+            "the server asks for a password\nhelp: redis://user:password@host, or login()"
+                .to_owned()
         }
-        ErrorKind::RESP3NotSupported => "use Redis 6.2 or later, or Valkey",
-        ErrorKind::InvalidClientConfig if text.contains("TLS") => "enable the feature `redis-tls`",
-        ErrorKind::InvalidClientConfig => "check the address",
-        _ if matches!(error.code(), Some("NOAUTH" | "WRONGPASS")) => "check user and password",
-        _ if error.code() == Some("NOPERM") => "let the user run the command",
+        _ if says("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed => {
+            "the server does not take this user and password\nhelp: check user and password"
+                .to_owned()
+        }
+        _ if says("NOPERM") || error.code() == Some("NOPERM") => {
+            format!("{text}\nhelp: let the user run the command")
+        }
+        ErrorKind::RESP3NotSupported => "the server is too old: it does not know HELLO\n\
+             help: use Redis 6.2 or later, or Valkey"
+            .to_owned(),
+        ErrorKind::InvalidClientConfig => format!("{text}\nhelp: check the address"),
+        _ if says("refused to switch database") => {
+            "the server does not have this database\nhelp: check its number".to_owned()
+        }
+        _ if says("cluster support disabled") => {
+            "the server is not in a cluster\nhelp: RedisStore::connect(url)".to_owned()
+        }
+        _ if says("unknown command 'SENTINEL'") || says("unknown command `SENTINEL`") => {
+            "the server is not a sentinel\nhelp: give the addresses of sentinels".to_owned()
+        }
         _ => return store_error(error),
     };
-    misconfigured(format!("{text}\nhelp: {help}")).with_source(error)
+    misconfigured(text).with_source(error)
 }
 
 impl fmt::Debug for Target {
@@ -296,8 +377,10 @@ impl fmt::Debug for Target {
                 write!(formatter, "Single({})", client.get_connection_info().addr())
             }
             Self::Sentinel(sentinel) => write!(formatter, "Sentinel({})", sentinel.master),
-            Self::Cluster(nodes) => write!(formatter, "Cluster({} nodes)", nodes.len()),
-            Self::Given(_) => formatter.write_str("Given"),
+            Self::Cluster(Nodes { nodes, .. }) => {
+                write!(formatter, "Cluster({} nodes)", nodes.len())
+            }
+            Self::Given(_) | Self::GivenCluster(_) => formatter.write_str("Given"),
         }
     }
 }

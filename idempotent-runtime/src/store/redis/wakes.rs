@@ -2,13 +2,13 @@
 //!
 //! One connection of its own, on a thread of its own, made when the first caller waits. Whoever ends
 //! a marked record publishes its name. While the connection is down nobody hears anything: when it
-//! is back, and when it goes, everybody looks again.
+//! is back, and when it goes, everybody looks again. So nobody has to wait for it.
 
 use super::error::misconfigured;
 use super::links::Links;
 use super::name::Name;
 use super::server::{CHANNEL, Publish};
-use super::target::{Connection, OnPush, Target};
+use super::target::{Connection, OnPush};
 use crate::race::{First, race};
 use crate::store::{StoreError, Watch};
 use crate::sync::{Mutex, Notify, lock, run_on_thread};
@@ -16,7 +16,7 @@ use redis::{PushInfo, PushKind, Value};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
 /// How often a silent connection is asked whether it is still there.
@@ -45,17 +45,7 @@ struct Waiting {
 /// The thread that listens.
 struct Subscriber {
     requests: mpsc::UnboundedSender<Request>,
-    hearing: watch::Receiver<Hearing>,
-}
-
-/// Whether the thread hears anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hearing {
-    /// Its first connection is being made.
-    Soon,
-    Yes,
-    /// The connection is down. Whoever waits polls until it is back.
-    No,
+    listening: watch::Receiver<bool>,
 }
 
 /// What the thread is asked to do. Its end is the end of the requests.
@@ -72,24 +62,25 @@ impl Wakes {
         Arc::new(Self { links, publish, watched, subscriber: OnceLock::new() })
     }
 
-    /// Watches a record from now on. Resolves when its changes are heard; `None` if they are not.
-    pub(super) async fn watch(self: &Arc<Self>, name: &Name) -> Option<Watch> {
-        let subscriber = self.subscriber()?;
+    /// Watches a record from now on, and waits until changes are heard where that takes no more
+    /// than an answer.
+    pub(super) async fn watch(self: &Arc<Self>, name: &Name) -> Watch {
+        let Some(subscriber) = self.subscriber() else { return Watch::never() };
         let changed = self.watched.add(name);
         let mut notified = Box::pin(changed.notified_owned());
         notified.as_mut().enable();
         let guard = Guard { wakes: Arc::clone(self), name: name.as_str().to_owned() };
-        subscriber.hears(self.publish, name).await.then(|| {
-            Watch::new(async move {
-                let _guard = guard;
-                notified.await;
-            })
+        let patience = self.links.timeouts().response;
+        let _ = tokio::time::timeout(patience, subscriber.hears(self.publish, name)).await;
+        Watch::new(async move {
+            let _guard = guard;
+            notified.await;
         })
     }
 
     /// `None` if nothing can be heard.
     fn subscriber(&self) -> Option<&Subscriber> {
-        if matches!(self.links.target(), Target::Given(_)) {
+        if !self.links.target().can_be_heard() {
             return None;
         }
         self.subscriber
@@ -114,30 +105,24 @@ impl Subscriber {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| misconfigured(error.to_string()))?;
         let (requests, asked) = mpsc::unbounded_channel();
-        let (says, hearing) = watch::channel(Hearing::Soon);
+        let (says, listening) = watch::channel(false);
         let (links, watched) = (Arc::clone(links), Arc::clone(watched));
         let again = requests.downgrade();
         let listen = Listener { links, publish, watched, asked, again, says };
         run_on_thread("idempotent-redis", runtime, listen.run())
             .map_err(|error| misconfigured(error.to_string()))?;
-        Ok(Self { requests, hearing })
+        Ok(Self { requests, listening })
     }
 
-    /// Whether changes of this record are heard from now on.
-    async fn hears(&self, publish: Publish, name: &Name) -> bool {
-        let mut hearing = self.hearing.clone();
-        let known = hearing.wait_for(|hearing| *hearing != Hearing::Soon).await;
-        if known.map_or(Hearing::No, |hearing| *hearing) == Hearing::No {
-            return false;
+    /// Resolves when changes of this record are heard, or when nothing is.
+    async fn hears(&self, publish: Publish, name: &Name) {
+        if publish == Publish::OneChannel {
+            return;
         }
-        match publish {
-            Publish::OneChannel => true,
-            Publish::ByName => {
-                let (done, subscribed) = tokio::sync::oneshot::channel();
-                let _ = self.requests.send(Request::Subscribe(name.as_str().to_owned(), done));
-                subscribed.await.is_ok()
-            }
-        }
+        let (done, subscribed) = tokio::sync::oneshot::channel();
+        let _ = self.requests.send(Request::Subscribe(name.as_str().to_owned(), done));
+        let mut listening = self.listening.clone();
+        race(subscribed, listening.wait_for(|listening| !listening)).await;
     }
 }
 
@@ -211,33 +196,36 @@ struct Listener {
     asked: mpsc::UnboundedReceiver<Request>,
     /// For what a push makes necessary.
     again: mpsc::WeakUnboundedSender<Request>,
-    says: watch::Sender<Hearing>,
+    says: watch::Sender<bool>,
 }
 
 impl Listener {
     async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         while !self.asked.is_closed() {
+            let started = Instant::now();
             match self.subscribe().await {
                 Ok((connection, ended)) => {
-                    pause = FIRST_PAUSE;
-                    self.says.send_replace(Hearing::Yes);
+                    self.says.send_replace(true);
                     // What ended while nobody listened was not heard.
                     self.watched.wake_all();
-                    self.listen(connection, ended).await;
-                    self.says.send_replace(Hearing::No);
+                    self.listen(&connection, &ended).await;
+                    self.says.send_replace(false);
                     self.watched.wake_all();
                 }
+                Err(error) if pause == FIRST_PAUSE => {
+                    tracing::warn!(target: "idempotent", %error, "waiting callers only poll");
+                }
                 Err(error) => {
-                    if self.says.send_replace(Hearing::No) == Hearing::No {
-                        tracing::debug!(target: "idempotent", %error, "still nothing is heard");
-                    } else {
-                        tracing::warn!(target: "idempotent", %error, "waiting callers only poll");
-                    }
-                    self.rest(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    tracing::debug!(target: "idempotent", %error, "the subscription failed");
                 }
             }
+            // One that ends as soon as it is made is no better than one that fails.
+            if started.elapsed() > LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
+            self.rest(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -257,8 +245,15 @@ impl Listener {
             (Connection::Single(single), _) => single.subscribe(CHANNEL).await,
             (Connection::Cluster(cluster), Publish::OneChannel) => cluster.subscribe(CHANNEL).await,
             (Connection::Cluster(cluster), Publish::ByName) => {
-                let names = self.watched.names();
-                if names.is_empty() { Ok(()) } else { subscribe_all(cluster, names).await }
+                let each = self.watched.names().into_iter().map(|name| {
+                    let mut cluster = cluster.clone();
+                    async move { cluster.ssubscribe(&name).await.map_err(|_| name) }
+                });
+                // A node that does not answer does not keep others from being heard.
+                for name in super::join(each).await.into_iter().filter_map(Result::err) {
+                    request(&self.again, Request::Resubscribe(name));
+                }
+                Ok(())
             }
             (Connection::Given(_), _) => {
                 return Err(misconfigured("a connection of the caller's cannot be listened to"));
@@ -268,20 +263,30 @@ impl Listener {
         Ok((connection, ended))
     }
 
-    /// Does what is asked until the connection ends.
-    async fn listen(&mut self, mut connection: Connection, ended: Arc<Notify>) {
+    /// Does what is asked until the connection ends. Nothing that is asked waits for another.
+    async fn listen(&mut self, connection: &Connection, ended: &Arc<Notify>) {
+        let mut ping_at = tokio::time::Instant::now() + PING_EVERY;
         loop {
             let over = ended.notified();
-            let asked = race(self.asked.recv(), tokio::time::sleep(PING_EVERY));
+            let asked = race(self.asked.recv(), tokio::time::sleep_until(ping_at));
+            let (mut connection, ended) = (connection.clone(), Arc::clone(ended));
             match race(over, asked).await {
                 First::Left(()) | First::Right(First::Left(None)) => return,
                 First::Right(First::Left(Some(request))) => {
-                    request.perform(&mut connection, &self.watched).await;
+                    let watched = Arc::clone(&self.watched);
+                    tokio::spawn(async move {
+                        if request.perform(&mut connection, &watched).await.is_err() {
+                            ended.notify_one();
+                        }
+                    });
                 }
                 First::Right(First::Right(())) => {
-                    if connection.command(&redis::cmd("PING")).await.is_err() {
-                        return;
-                    }
+                    ping_at += PING_EVERY;
+                    tokio::spawn(async move {
+                        if connection.command(&redis::cmd("PING")).await.is_err() {
+                            ended.notify_one();
+                        }
+                    });
                 }
             }
         }
@@ -289,39 +294,39 @@ impl Listener {
 }
 
 impl Request {
-    async fn perform(self, connection: &mut Connection, watched: &Watched) {
-        let Connection::Cluster(cluster) = connection else { return };
+    /// An error if the connection is not to be relied on.
+    async fn perform(
+        self,
+        connection: &mut Connection,
+        watched: &Watched,
+    ) -> Result<(), redis::RedisError> {
+        let Connection::Cluster(cluster) = connection else { return Ok(()) };
         match self {
             Self::Subscribe(name, done) => {
-                if let Err(error) = cluster.ssubscribe(&name).await {
-                    tracing::debug!(target: "idempotent", %error, "a subscription failed");
+                cluster.ssubscribe(&name).await?;
+                if done.send(()).is_err() {
+                    // Nobody waited for this before looking at the record.
+                    watched.wake(&name);
                 }
-                let _ = done.send(());
             }
-            // Somebody else may have begun to watch it meanwhile.
-            Self::Unsubscribe(name) if watched.has(&name) => {}
             Self::Unsubscribe(name) => {
                 let _ = cluster.sunsubscribe(&name).await;
             }
             Self::Resubscribe(name) => {
-                if let Err(error) = cluster.ssubscribe(&name).await {
-                    tracing::debug!(target: "idempotent", %error, "a subscription failed");
-                }
+                cluster.ssubscribe(&name).await?;
                 // What ended in between was not heard.
                 watched.wake(&name);
             }
         }
+        Ok(())
     }
 }
 
-async fn subscribe_all(
-    cluster: &mut redis::cluster_async::ClusterConnection,
-    names: Vec<String>,
-) -> Result<(), redis::RedisError> {
-    for name in names {
-        cluster.ssubscribe(&name).await?;
+/// Asks the thread, from the thread.
+fn request(requests: &mpsc::WeakUnboundedSender<Request>, request: Request) {
+    if let Some(requests) = requests.upgrade() {
+        let _ = requests.send(request);
     }
-    Ok(())
 }
 
 /// Wakes who waits for what is pushed.
@@ -345,9 +350,8 @@ fn hear(
             // Also where somebody began to wait while the last one before went.
             if let Some(name) = data.first().and_then(text)
                 && watched.has(name)
-                && let Some(requests) = again.upgrade()
             {
-                let _ = requests.send(Request::Resubscribe(name.to_owned()));
+                request(&again, Request::Resubscribe(name.to_owned()));
             }
         }
         PushKind::Disconnection => ended.notify_one(),

@@ -1,0 +1,105 @@
+//! Listeners that are not what a client hopes for.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread::JoinHandle;
+
+/// A listener that ends with this value.
+#[derive(Debug)]
+pub struct Fake {
+    pub port: u16,
+    connections: Arc<AtomicUsize>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Fake {
+    /// Takes connections and does `serve` with each, on a thread of its own.
+    pub fn listen(port: u16, serve: impl Fn(TcpStream) + Clone + Send + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (count, over) = (Arc::clone(&connections), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if over.load(SeqCst) {
+                    return;
+                }
+                count.fetch_add(1, SeqCst);
+                let serve = serve.clone();
+                std::thread::spawn(move || serve(stream));
+            }
+        });
+        Self { port, connections, stop, thread: Some(thread) }
+    }
+
+    /// Closes every connection at once.
+    pub fn closing(port: u16) -> Self {
+        Self::listen(port, drop)
+    }
+
+    /// Takes connections and says nothing.
+    pub fn silent() -> Self {
+        Self::listen(0, |mut stream| drop(std::io::copy(&mut stream, &mut std::io::sink())))
+    }
+
+    /// Speaks HTTP.
+    pub fn http() -> Self {
+        Self::listen(0, |mut stream| {
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        })
+    }
+
+    /// Answers each command as `answer` says, given its first word.
+    pub fn redis(answer: fn(&str) -> String) -> Self {
+        Self::listen(0, move |stream| {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut stream = stream;
+            while let Some(words) = read_command(&mut reader) {
+                if stream.write_all(answer(&words[0]).as_bytes()).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// How many connections it has taken.
+    pub fn connections(&self) -> usize {
+        self.connections.load(SeqCst)
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.stop.store(true, SeqCst);
+        // Lets it see that it is over.
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The words of a command as clients send it.
+fn read_command(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut line = || {
+        let mut text = String::new();
+        let read = reader.read_line(&mut text).ok()?;
+        (read > 0).then(|| text.trim_end().to_owned())
+    };
+    let count: usize = line()?.strip_prefix('*')?.parse().ok()?;
+    let mut words = Vec::new();
+    for _ in 0..count {
+        line()?;
+        words.push(line()?);
+    }
+    Some(words)
+}
