@@ -1,7 +1,13 @@
 //! What the tests share: instances on clocks that can be moved, and waiting for conditions.
 #![allow(missing_docs)]
 
+pub mod calls;
+pub mod history;
+pub mod journal;
+pub mod plan;
 pub mod redis;
+pub mod valve;
+pub mod worker;
 
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
