@@ -1,3 +1,5 @@
 //! The Redis store, on real servers.
 
+mod histories;
+mod processes;
 mod store;
