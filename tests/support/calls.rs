@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::fmt;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -161,13 +162,16 @@ impl Call {
         let attempt = current().expect("a body has an attempt");
         let (number, fence) = (attempt.attempt(), attempt.fence());
         self.note(Step::Start { number, fence });
-        *self.attempt.lock().unwrap() = Some(attempt);
+        *self.attempt.lock().unwrap() = Some(attempt.clone());
         let mut unfinished = Unfinished(Some(&self));
-        if !plan.length.is_zero() {
-            tokio::time::sleep(plan.length).await;
-        }
-        if let Some(path) = &plan.until {
-            until_exists(path).await;
+        let mut work = pin!(work(&plan));
+        tokio::select! {
+            biased;
+            () = &mut work => {}
+            () = attempt.lost() => {
+                self.note(Step::Lost);
+                work.await;
+            }
         }
         match plan.end {
             BodyEnd::Value => {
@@ -188,13 +192,22 @@ impl Call {
     }
 }
 
+async fn work(plan: &Plan) {
+    if !plan.length.is_zero() {
+        tokio::time::sleep(plan.length).await;
+    }
+    if let Some(path) = &plan.until {
+        until_exists(path).await;
+    }
+}
+
 /// Notes that a body was dropped.
 struct Unfinished<'a>(Option<&'a Call>);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(call) = self.0 {
-            call.note(Step::Drop);
+            call.note(Step::Drop { lease: call.lease() });
         }
     }
 }

@@ -4,17 +4,35 @@
 //! had to be true, and all answers had to agree. Records are taken to outlive the run: the checker
 //! knows of no second life of a key.
 
+use crate::calls::Terms;
 use crate::journal::{Event, LeaseSeen, Source, Step, What};
 use idempotent_runtime::Abandon;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::time::Duration;
+
+/// What the calls of a history were made on.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    pub abandon: Abandon,
+    /// For how long a lease is renewed.
+    pub max_run: Duration,
+}
+
+impl From<&Terms> for Rules {
+    fn from(terms: &Terms) -> Self {
+        Self { abandon: terms.abandon, max_run: Duration::from_millis(terms.max_run) }
+    }
+}
 
 /// Collects events, and checks the keys that are told to be finished.
 #[derive(Debug)]
 pub struct History {
-    abandon: Abandon,
+    rules: Rules,
     keys: HashMap<String, Key>,
     killed: HashMap<u32, u64>,
+    /// Processes with a call that had no answer, of keys that are forgotten.
+    cut: HashSet<u32>,
     pub restarts: usize,
 }
 
@@ -23,6 +41,14 @@ pub struct History {
 struct Key {
     steps: Vec<KeyStep>,
     resolved: Vec<Resolved>,
+}
+
+impl Key {
+    /// The processes of calls that had no answer.
+    fn cut(&self) -> impl Iterator<Item = u32> + use<> {
+        let calls = calls(&self.steps).into_iter();
+        calls.filter(|(_, call)| call.answer.is_none()).map(|(id, _)| id.process)
+    }
 }
 
 #[derive(Debug)]
@@ -127,8 +153,9 @@ pub struct KeyReport {
 }
 
 impl History {
-    pub fn new(abandon: Abandon) -> Self {
-        Self { abandon, keys: HashMap::new(), killed: HashMap::new(), restarts: 0 }
+    pub fn new(rules: impl Into<Rules>) -> Self {
+        let (keys, killed, cut) = (HashMap::new(), HashMap::new(), HashSet::new());
+        Self { rules: rules.into(), keys, killed, cut, restarts: 0 }
     }
 
     /// Takes events in. Their order does not matter.
@@ -157,12 +184,9 @@ impl History {
 
     /// How many processes were killed while one of their calls was under way.
     pub fn kills_at_work(&self) -> usize {
-        let cut = self.keys.values().flat_map(|key| {
-            let calls = calls(&key.steps).into_iter();
-            calls.filter(|(_, call)| call.answer.is_none()).map(|(id, _)| id.process)
-        });
-        let cut: std::collections::HashSet<u32> = cut.collect();
-        self.killed.keys().filter(|process| cut.contains(process)).count()
+        let cut: HashSet<u32> = self.keys.values().flat_map(Key::cut).collect();
+        let hit = |process: &&u32| cut.contains(process) || self.cut.contains(process);
+        self.killed.keys().filter(hit).count()
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &str> {
@@ -185,7 +209,8 @@ impl History {
         let mut report = Report::default();
         for name in names {
             report.add(self.check(&name));
-            self.keys.remove(&name);
+            let forgotten = self.keys.remove(&name);
+            self.cut.extend(forgotten.iter().flat_map(Key::cut));
         }
         report
     }
@@ -274,6 +299,7 @@ fn calls(steps: &[KeyStep]) -> HashMap<CallId, Call> {
         let call = calls.entry(*call).or_default();
         match step {
             Step::Call => {}
+            Step::Lost => call.lost = true,
             Step::Start { number, fence } => {
                 call.start = Some(Attempt { at: *at, number: *number, fence: *fence });
             }
@@ -287,7 +313,10 @@ fn calls(steps: &[KeyStep]) -> HashMap<CallId, Call> {
                 call.failed = true;
                 call.lost |= *lease == LeaseSeen::Lost;
             }
-            Step::Drop => call.end = Some(*at),
+            Step::Drop { lease } => {
+                call.end = Some(*at);
+                call.lost |= *lease == LeaseSeen::Lost;
+            }
             Step::Value { from, lease, .. } => {
                 call.answer = Some(*at);
                 call.unrecorded = *from == Source::RanUnrecorded;
@@ -338,7 +367,7 @@ impl Check<'_> {
             match step {
                 Step::Call => counts.calls += 1,
                 Step::Start { .. } => counts.starts += 1,
-                Step::Drop => counts.dropped += 1,
+                Step::Drop { .. } => counts.dropped += 1,
                 Step::OwnError => counts.own_errors += 1,
                 Step::Gone => counts.gone += 1,
                 Step::Value { from: Source::Replayed, .. } => counts.replays += 1,
@@ -346,7 +375,7 @@ impl Check<'_> {
                 Step::Refused { kind, .. } => {
                     *counts.refusals.entry(kind.clone()).or_default() += 1
                 }
-                Step::End { .. } | Step::Fail { .. } | Step::Value { .. } => {}
+                Step::Lost | Step::End { .. } | Step::Fail { .. } | Step::Value { .. } => {}
             }
         }
         counts.lost = self.calls.values().filter(|call| call.lost).count();
@@ -420,13 +449,15 @@ impl Check<'_> {
         if (call.failed && ended) || self.key.resolved.iter().any(retried) {
             return true;
         }
-        if self.history.abandon == Abandon::Block {
+        if self.history.rules.abandon == Abandon::Block {
             return false;
         }
         let dropped = ended && call.value.is_none();
         let gone = call.gone && call.answer.is_some_and(by_then);
+        // Whoever was killed cannot tell that its lease had run out before.
+        let unrenewed = at - attempt.at >= self.history.rules.max_run.as_nanos() as u64;
         let killed = call.answer.is_none()
-            && self.history.killed.get(&id.process).is_some_and(|time| by_then(*time));
+            && self.history.killed.get(&id.process).is_some_and(|time| by_then(*time) || unrenewed);
         // That a lease is over may be seen late, and only by its holder.
         dropped || gone || killed || call.lost || call.unrecorded
     }
@@ -491,7 +522,7 @@ impl Check<'_> {
         match kind {
             "InProgress" | "StoreUnavailable" | "ShuttingDown" => true,
             "Superseded" => ended,
-            "Indeterminate" => self.history.abandon == Abandon::Block,
+            "Indeterminate" => self.history.rules.abandon == Abandon::Block,
             _ => false,
         }
     }

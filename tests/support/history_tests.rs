@@ -58,7 +58,7 @@ impl Story {
     }
 
     fn report(self, abandon: Abandon) -> Report {
-        let mut history = History::new(abandon);
+        let mut history = History::new(Rules { abandon, max_run: MAX_RUN });
         // The order of the lines is not that of the events.
         history.add(self.events.into_iter().rev());
         history.check_all()
@@ -80,6 +80,7 @@ impl Story {
     }
 }
 
+const MAX_RUN: Duration = Duration::from_nanos(100);
 const RETRY: Abandon = Abandon::Retry;
 const BLOCK: Abandon = Abandon::Block;
 
@@ -210,6 +211,18 @@ fn a_kill_allows_one_more_start_under_retry_and_none_under_block() {
 }
 
 #[test]
+fn a_lease_that_ran_out_before_a_kill_allows_one_more_start() {
+    let told = Story::new().start(1, 1, 1, 10).step(1, 1, Step::Lost);
+    told.run(2, 1, 2, 11, "b").event(1, What::Killed).is_kept(RETRY);
+    // Nobody knows, but it was not renewed for so long.
+    let mut story = Story::new().start(1, 1, 1, 10);
+    for call in 0..MAX_RUN.as_nanos() as u64 / 2 {
+        story = story.step(3, call, Step::Call).refused(3, call, "InProgress", LeaseSeen::None);
+    }
+    story.run(2, 1, 2, 11, "b").event(1, What::Killed).is_kept(RETRY);
+}
+
+#[test]
 fn kills_are_counted_by_where_they_hit() {
     let story = Story::new()
         .step(1, 1, Step::Call)
@@ -243,7 +256,7 @@ fn a_blocked_key_runs_again_when_it_is_resolved() {
     let resolved = |answer: Option<&str>| {
         Story::new()
             .start(1, 1, 1, 10)
-            .step(1, 1, Step::Drop)
+            .step(1, 1, Step::Drop { lease: LeaseSeen::Held })
             .step(1, 1, Step::Gone)
             .step(2, 1, Step::Call)
             .refused(2, 1, "Indeterminate", LeaseSeen::None)
@@ -251,7 +264,10 @@ fn a_blocked_key_runs_again_when_it_is_resolved() {
     };
     resolved(None).run(2, 2, 2, 11, "b").is_kept(BLOCK);
     resolved(Some("r")).replay(2, 2, 1, "r").is_kept(BLOCK);
-    let ran = resolved(Some("r")).start(2, 2, 2, 11).step(2, 2, Step::Drop).step(2, 2, Step::Gone);
+    let ran = resolved(Some("r"))
+        .start(2, 2, 2, 11)
+        .step(2, 2, Step::Drop { lease: LeaseSeen::Held })
+        .step(2, 2, Step::Gone);
     assert!(ran.report(BLOCK).broken(Broken::StartAfterSuccess));
     Story::new()
         .step(2, 1, Step::Call)

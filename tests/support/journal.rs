@@ -55,12 +55,14 @@ pub enum Step {
     Call,
     /// Its body starts.
     Start { number: u32, fence: u64 },
+    /// Its body is told that its lease is lost.
+    Lost,
     /// Its body returns a value.
     End { value: String, lease: LeaseSeen },
     /// Its body returns an error.
     Fail { lease: LeaseSeen },
     /// Its body is dropped or panics.
-    Drop,
+    Drop { lease: LeaseSeen },
     /// The caller gets a value.
     Value { from: Source, number: u32, value: String, lease: LeaseSeen },
     /// The caller gets the body's own error.
@@ -128,7 +130,8 @@ impl Journal {
     }
 }
 
-fn now() -> u64 {
+/// The time of an event that happens now.
+pub fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(since.as_nanos()).unwrap()
 }

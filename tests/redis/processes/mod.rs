@@ -97,7 +97,7 @@ impl Scene {
     }
 
     fn history(&self) -> History {
-        let mut history = History::new(self.abandon);
+        let mut history = History::new(&self.terms());
         history.add(self.look(|seen| seen.events.clone()));
         history
     }
