@@ -64,7 +64,7 @@ impl Story {
         history.check_all()
     }
 
-    fn is_kept(self, abandon: Abandon) -> Counts {
+    fn keeps_all(self, abandon: Abandon) -> Counts {
         let report = self.report(abandon);
         report.assert_kept();
         report.counts
@@ -87,7 +87,7 @@ const BLOCK: Abandon = Abandon::Block;
 #[test]
 fn one_run_and_its_replays_are_fine() {
     for abandon in [RETRY, BLOCK] {
-        let counts = Story::new().run(1, 1, 1, 10, "a").replay(2, 1, 1, "a").is_kept(abandon);
+        let counts = Story::new().run(1, 1, 1, 10, "a").replay(2, 1, 1, "a").keeps_all(abandon);
         assert_eq!((counts.starts, counts.replays, counts.succeeded), (1, 1, 1));
     }
 }
@@ -159,7 +159,7 @@ fn a_fence_that_does_not_grow_is_found() {
         let story = failed(failed(Story::new(), 1, 10, 1), 2, fence, number);
         story.breaks(RETRY, Broken::FenceDidNotGrow);
     }
-    failed(failed(Story::new(), 1, 10, 1), 2, 11, 2).is_kept(BLOCK);
+    failed(failed(Story::new(), 1, 10, 1), 2, 11, 2).keeps_all(BLOCK);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_start_while_another_body_runs_is_found() {
             .end(1, 1, "a", lease)
             .refused(1, 1, "Superseded", LeaseSeen::Lost)
     };
-    overlap(LeaseSeen::Lost).is_kept(RETRY);
+    overlap(LeaseSeen::Lost).keeps_all(RETRY);
     overlap(LeaseSeen::Lost).breaks(BLOCK, Broken::StartWhileHeld);
     let story = Story::new()
         .start(1, 1, 1, 10)
@@ -202,7 +202,7 @@ fn a_kill_allows_one_more_start_under_retry_and_none_under_block() {
         let killed = Story::new().start(1, 1, 1, 10).event(1, What::Killed);
         killed.run(2, 1, 2, 11, "b")
     };
-    let counts = story().is_kept(RETRY);
+    let counts = story().keeps_all(RETRY);
     assert_eq!(counts.cut, Cut { in_body: 1, ..Cut::default() });
     story().breaks(BLOCK, Broken::StartWhileHeld);
     // A start before the kill is not excused by it.
@@ -213,13 +213,13 @@ fn a_kill_allows_one_more_start_under_retry_and_none_under_block() {
 #[test]
 fn a_lease_that_ran_out_before_a_kill_allows_one_more_start() {
     let told = Story::new().start(1, 1, 1, 10).step(1, 1, Step::Lost);
-    told.run(2, 1, 2, 11, "b").event(1, What::Killed).is_kept(RETRY);
+    told.run(2, 1, 2, 11, "b").event(1, What::Killed).keeps_all(RETRY);
     // Nobody knows, but it was not renewed for so long.
     let mut story = Story::new().start(1, 1, 1, 10);
     for call in 0..MAX_RUN.as_nanos() as u64 / 2 {
         story = story.step(3, call, Step::Call).refused(3, call, "InProgress", LeaseSeen::None);
     }
-    story.run(2, 1, 2, 11, "b").event(1, What::Killed).is_kept(RETRY);
+    story.run(2, 1, 2, 11, "b").event(1, What::Killed).keeps_all(RETRY);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn kills_are_counted_by_where_they_hit() {
         .step(4, 1, Step::Call)
         .event(4, What::Killed);
     let expected = Cut { before_body: 1, in_body: 0, after_body: 1, after_success: 1 };
-    assert_eq!(story.is_kept(RETRY).cut, expected);
+    assert_eq!(story.keeps_all(RETRY).cut, expected);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn what_was_not_recorded_may_be_run_again_and_differ() {
             .value(1, 1, from, 1, "a")
             .run(2, 1, 2, 11, "b")
     };
-    story(Source::RanUnrecorded).is_kept(RETRY);
+    story(Source::RanUnrecorded).keeps_all(RETRY);
     story(Source::RanUnrecorded).breaks(BLOCK, Broken::StartWhileHeld);
     assert!(!story(Source::Ran).report(RETRY).violations.is_empty());
 }
@@ -262,8 +262,8 @@ fn a_blocked_key_runs_again_when_it_is_resolved() {
             .refused(2, 1, "Indeterminate", LeaseSeen::None)
             .event(0, What::Resolved { key: "k".to_owned(), answer: answer.map(Into::into) })
     };
-    resolved(None).run(2, 2, 2, 11, "b").is_kept(BLOCK);
-    resolved(Some("r")).replay(2, 2, 1, "r").is_kept(BLOCK);
+    resolved(None).run(2, 2, 2, 11, "b").keeps_all(BLOCK);
+    resolved(Some("r")).replay(2, 2, 1, "r").keeps_all(BLOCK);
     let ran = resolved(Some("r"))
         .start(2, 2, 2, 11)
         .step(2, 2, Step::Drop { lease: LeaseSeen::Held })

@@ -1,4 +1,5 @@
 //! Processes that are killed without a warning, at any moment of a call.
+#![allow(clippy::print_stdout)]
 
 use super::Scene;
 use idempotent_runtime::store::{RedisStore, Resolved};
@@ -19,9 +20,11 @@ const LANES: usize = 3;
 const KEYS: usize = 24;
 const KILLS: usize = 8;
 
-/// Starts workers on one group of keys after the other and kills them, until so many were killed at
-/// work. The last workers of a group are left to finish it.
-async fn kill_workers(scene: &Arc<Scene>, kills: usize) {
+/// Starts workers on one group of keys after the other and kills them. The last workers of a group
+/// are left to finish it. Returns when at least so many were killed at work.
+async fn kill_workers(scene: &Arc<Scene>, at_work: usize) {
+    // A few have nothing to do when they are killed.
+    let kills = at_work + at_work / 20 + 5;
     let killed = Arc::new(AtomicUsize::new(0));
     let mut lanes = JoinSet::new();
     for lane in 0..LANES {
@@ -37,6 +40,7 @@ async fn kill_workers(scene: &Arc<Scene>, kills: usize) {
         });
     }
     lanes.join_all().await;
+    assert!(scene.history().kills_at_work() >= at_work);
 }
 
 /// Works on one group of keys. Returns how many workers were killed.
@@ -84,17 +88,16 @@ fn show(title: &str, history: &History, report: &Report) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_survives_kills_and_each_of_them_allows_one_more_start() {
-    let kills = support::size(220, 4_100);
     let scene = Arc::new(Scene::new(Abandon::Retry));
-    kill_workers(&scene, kills).await;
+    kill_workers(&scene, support::size(200, 4_000)).await;
     let (history, report) = (scene.history(), scene.report());
     show("retry", &history, &report);
-    assert!(history.kills_at_work() >= kills * 9 / 10);
     for key in history.keys() {
         let one = history.check(key);
         let cut = one.counts.cut.in_body + one.counts.cut.after_body;
         assert!(one.value.is_some(), "{key} did not succeed");
-        assert!(one.counts.starts <= 1 + cut + one.counts.lost, "{key}: {:?}", one.counts);
+        let excused = cut + one.counts.lost + one.counts.unrecorded;
+        assert!(one.counts.starts <= 1 + excused, "{key}: {:?}", one.counts);
     }
     let cut = report.counts.cut;
     for hits in [cut.before_body, cut.in_body, cut.after_body, cut.after_success] {
@@ -106,9 +109,8 @@ async fn a_key_survives_kills_and_each_of_them_allows_one_more_start() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_key_that_was_killed_never_starts_again_until_it_is_resolved() {
-    let kills = support::size(40, 1_000);
     let scene = Arc::new(Scene::new(Abandon::Block));
-    kill_workers(&scene, kills).await;
+    kill_workers(&scene, support::size(50, 1_000)).await;
     let (history, report) = (scene.history(), scene.report());
     show("block", &history, &report);
     let mut unknown = Vec::new();
