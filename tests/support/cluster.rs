@@ -197,6 +197,7 @@ pub fn lies_in(mut slots: Range<u16>, key: &RecordKey) -> bool {
 }
 
 /// A store on a cluster under test.
+#[allow(missing_debug_implementations)]
 pub struct ClusterSubject {
     store: Arc<RedisStore>,
     connection: ClusterConnection,

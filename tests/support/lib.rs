@@ -7,6 +7,13 @@ pub mod load;
 pub mod redis;
 pub mod sentinel;
 pub mod tls;
+pub mod calls;
+pub mod history;
+pub mod journal;
+pub mod plan;
+pub mod redis;
+pub mod valve;
+pub mod worker;
 
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};

@@ -1,0 +1,275 @@
+//! Calls whose bodies and answers are written to a journal.
+
+use crate::journal::{Journal, LeaseSeen, Source, Step};
+use crate::plan::{BodyEnd, Plan};
+use idempotent_runtime::store::Store;
+use idempotent_runtime::{
+    Abandon, Config, Current, Error, ErrorKind, Idempotency, Mode, Operation, Outcome, current,
+};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::fmt;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+use tracing::field::{Field, Visit};
+use tracing::instrument::WithSubscriber as _;
+use tracing::{Dispatch, Level, Metadata, Subscriber, span};
+
+/// On what terms calls are made. Times are in milliseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Terms {
+    pub operation: String,
+    pub abandon: Abandon,
+    pub lease: u64,
+    /// Renewing stops after this long.
+    pub max_run: u64,
+    pub wait: u64,
+    /// Longer than any run: the checker knows of no second life of a key.
+    pub expire: u64,
+}
+
+impl Terms {
+    /// Short leases, so that a takeover is quick, and duplicates that wait for longer than one.
+    pub fn new(operation: &str, abandon: Abandon) -> Self {
+        let operation = operation.to_owned();
+        Self { operation, abandon, lease: 400, max_run: 60_000, wait: 3_000, expire: 3_600_000 }
+    }
+
+    pub fn instance(&self, store: Arc<dyn Store>) -> Idempotency {
+        let config = Config::new()
+            .with_mode(Mode::Strong)
+            .with_abandon(self.abandon)
+            .with_lease(Duration::from_millis(self.lease))
+            .with_max_run(Duration::from_millis(self.max_run))
+            .with_wait(Duration::from_millis(self.wait))
+            .with_expire(Duration::from_millis(self.expire));
+        Idempotency::builder().shared_store(store).config(config).build().unwrap()
+    }
+}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Value(String),
+    OwnError,
+    Refused(ErrorKind),
+    Gone,
+}
+
+/// Makes calls and writes down what they did and saw. Clones share one instance and journal.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub idem: Idempotency,
+    pub journal: Journal,
+    operation: Arc<str>,
+    calls: Arc<AtomicU64>,
+}
+
+impl Caller {
+    pub fn new(store: Arc<dyn Store>, terms: &Terms, journal: Journal) -> Self {
+        let idem = terms.instance(store);
+        Self { idem, journal, operation: terms.operation.as_str().into(), calls: Arc::default() }
+    }
+
+    pub fn operation(&self, key: &str) -> Operation<'_> {
+        self.idem.operation(self.operation.to_string()).key(key)
+    }
+
+    /// Makes one call, in a task of its own that may be cancelled or panic.
+    pub async fn call(&self, key: &str, plan: Plan) -> Told {
+        let call = Call {
+            caller: self.clone(),
+            key: key.to_owned(),
+            number: self.calls.fetch_add(1, Relaxed),
+            attempt: Arc::default(),
+        };
+        call.note(Step::Call);
+        let cancel = plan.cancel;
+        let mut task = tokio::spawn(call.clone().run(plan));
+        let ended = match cancel {
+            None => (&mut task).await,
+            Some(after) => match tokio::time::timeout(after, &mut task).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    task.abort();
+                    task.await
+                }
+            },
+        };
+        ended.unwrap_or_else(|_| {
+            call.note(Step::Gone);
+            Told::Gone
+        })
+    }
+}
+
+#[derive(Clone)]
+struct Call {
+    caller: Caller,
+    key: String,
+    number: u64,
+    /// The attempt, if the body has started.
+    attempt: Arc<Mutex<Option<Current>>>,
+}
+
+impl Call {
+    fn note(&self, step: Step) {
+        self.caller.journal.step(&self.key, self.number, step);
+    }
+
+    /// What the attempt knows about its lease.
+    fn lease(&self) -> LeaseSeen {
+        match &*self.attempt.lock().unwrap() {
+            None => LeaseSeen::None,
+            Some(attempt) if attempt.is_lost() => LeaseSeen::Lost,
+            Some(_) => LeaseSeen::Held,
+        }
+    }
+
+    async fn run(self, plan: Plan) -> Told {
+        let operation = self.caller.operation(&self.key);
+        let answer = operation.run_detailed(self.clone().body(plan));
+        let answer = answer.with_subscriber(LISTENER.clone()).await;
+        // Said on this thread, in the poll that has just returned.
+        let unrecorded = UNRECORDED.replace(false);
+        let lease = self.lease();
+        match answer {
+            Ok(Outcome { value, replayed, attempt: number, .. }) => {
+                let from = match (replayed, unrecorded) {
+                    (true, _) => Source::Replayed,
+                    (false, true) => Source::RanUnrecorded,
+                    (false, false) => Source::Ran,
+                };
+                self.note(Step::Value { from, number, value: value.clone(), lease });
+                Told::Value(value)
+            }
+            Err(BodyError::Own) => {
+                self.note(Step::OwnError);
+                Told::OwnError
+            }
+            Err(BodyError::Refused(error)) => {
+                let kind = format!("{:?}", error.kind());
+                self.note(Step::Refused { kind, body_ran: error.body_ran(), lease });
+                Told::Refused(error.kind())
+            }
+        }
+    }
+
+    async fn body(self, plan: Plan) -> Result<String, BodyError> {
+        let attempt = current().expect("a body has an attempt");
+        let (number, fence) = (attempt.attempt(), attempt.fence());
+        self.note(Step::Start { number, fence });
+        *self.attempt.lock().unwrap() = Some(attempt.clone());
+        let mut unfinished = Unfinished(Some(&self));
+        let mut work = pin!(work(&plan));
+        tokio::select! {
+            biased;
+            () = &mut work => {}
+            () = attempt.lost() => {
+                self.note(Step::Lost);
+                work.await;
+            }
+        }
+        match plan.end {
+            BodyEnd::Value => {
+                // No two bodies return the same, so that a mixed-up value is seen.
+                let value = format!("{}/{fence}/{:016x}", self.key, rand::random::<u64>());
+                self.note(Step::End { value: value.clone(), lease: self.lease() });
+                unfinished.0 = None;
+                Ok(value)
+            }
+            BodyEnd::Error => {
+                self.note(Step::Fail { lease: self.lease() });
+                unfinished.0 = None;
+                Err(BodyError::Own)
+            }
+            // Without the message that a panic prints.
+            BodyEnd::Panic => std::panic::resume_unwind(Box::new("planned")),
+        }
+    }
+}
+
+async fn work(plan: &Plan) {
+    if !plan.length.is_zero() {
+        tokio::time::sleep(plan.length).await;
+    }
+    if let Some(path) = &plan.until {
+        until_exists(path).await;
+    }
+}
+
+/// Notes that a body was dropped.
+struct Unfinished<'a>(Option<&'a Call>);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0 {
+            call.note(Step::Drop { lease: call.lease() });
+        }
+    }
+}
+
+#[derive(Debug)]
+enum BodyError {
+    Own,
+    Refused(Error),
+}
+
+impl From<Error> for BodyError {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Waits for a file, by which one process tells another to go on.
+pub async fn until_exists(path: &Path) {
+    while !path.exists() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+thread_local! {
+    static UNRECORDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Hears that an answer was returned although the store had not acknowledged it. The answer itself
+/// does not say so, and such a call may be followed by another run.
+static LISTENER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Listener));
+
+struct Listener;
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target() == "idempotent" && *metadata.level() == Level::WARN
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Message(bool);
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                self.0 |= field.name() == "message"
+                    && format!("{value:?}").contains("answer not recorded yet");
+            }
+        }
+        let mut message = Message(false);
+        event.record(&mut message);
+        if message.0 {
+            UNRECORDED.set(true);
+        }
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}

@@ -1,0 +1,121 @@
+//! A process that makes calls, and how a test starts, stops and kills it.
+
+use crate::calls::Terms;
+use crate::journal::{Journal, What};
+use crate::plan::Mix;
+use crate::redis::signal;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a worker is told to do: its only argument, as JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Orders {
+    pub url: String,
+    pub journal: PathBuf,
+    /// Its number in the journal.
+    pub process: u32,
+    pub terms: Terms,
+    pub tasks: usize,
+    pub work: Work,
+    pub mix: Mix,
+    /// It makes no call before this file is there.
+    pub begin_when: Option<PathBuf>,
+    /// Its bodies do not end before this file is there.
+    pub end_when: Option<PathBuf>,
+    /// How long it drains when it is told to end, in milliseconds.
+    pub grace: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Work {
+    /// Each task calls all of these, each until it is answered for good; then the worker ends.
+    Answers { keys: Vec<String> },
+    /// Each task calls keys that are the rarer the higher their rank, until it is told to end. The
+    /// keys are others after each `generation`, in milliseconds.
+    Endless { ranks: usize, generation: u64 },
+}
+
+/// A worker process, which is killed with this value.
+#[derive(Debug)]
+pub struct Worker {
+    child: Child,
+    process: u32,
+}
+
+impl Worker {
+    pub fn start(binary: &Path, orders: &Orders) -> Self {
+        let mut command = Command::new(binary);
+        // A worker whose standard input is closed ends: nobody is left to give orders.
+        command.arg(serde_json::to_string(orders).unwrap()).stdin(Stdio::piped());
+        let child = command.stdout(Stdio::null()).spawn();
+        let child = child.unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+        Self { child, process: orders.process }
+    }
+
+    /// Its number in the journal.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Kills it if it lives, and notes that before.
+    pub fn kill(mut self, journal: &Journal) {
+        if !self.has_ended() {
+            journal.note_about(self.process, What::Killed);
+        }
+    }
+
+    /// Stops it where it is; [`go_on`](Self::go_on) lets it continue.
+    pub fn pause(&self) {
+        signal(self.child.id(), "STOP");
+        let give_up = Instant::now() + Duration::from_secs(60);
+        while !is_stopped(self.child.id()) {
+            assert!(Instant::now() < give_up, "worker {} does not stop", self.process);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub fn go_on(&self) {
+        signal(self.child.id(), "CONT");
+    }
+
+    /// Asks it to drain and to end.
+    pub fn terminate(&self) {
+        signal(self.child.id(), "TERM");
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let give_up = Instant::now() + Duration::from_secs(120);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < give_up, "worker {} does not end", self.process);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether every thread of a process is stopped.
+fn is_stopped(process: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let state = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name, which is in brackets and may hold anything.
+        state.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+    })
+}
