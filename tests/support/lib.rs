@@ -1,17 +1,16 @@
 //! What the tests share: instances on clocks that can be moved, and waiting for conditions.
 #![allow(missing_docs)]
 
+pub mod calls;
 pub mod cluster;
 pub mod fake;
+pub mod history;
+pub mod journal;
 pub mod load;
+pub mod plan;
 pub mod redis;
 pub mod sentinel;
 pub mod tls;
-pub mod calls;
-pub mod history;
-pub mod journal;
-pub mod plan;
-pub mod redis;
 pub mod valve;
 pub mod worker;
 
