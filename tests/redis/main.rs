@@ -1,3 +1,4 @@
 //! The Redis store, on real servers.
 
+mod proxy;
 mod store;

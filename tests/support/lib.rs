@@ -1,6 +1,7 @@
 //! What the tests share: instances on clocks that can be moved, and waiting for conditions.
 #![allow(missing_docs)]
 
+pub mod proxy;
 pub mod redis;
 
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
