@@ -3,5 +3,6 @@
 mod faults;
 mod message;
 mod proxy;
+mod round_trips;
 mod site;
 mod store;
