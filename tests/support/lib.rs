@@ -8,6 +8,7 @@ pub mod history;
 pub mod journal;
 pub mod load;
 pub mod plan;
+pub mod proxy;
 pub mod redis;
 pub mod sentinel;
 pub mod tls;

@@ -143,7 +143,8 @@ async fn ask<'a>(call: &'a Prepared<'_>, mut place: Option<Place>) -> Acquired<'
         let pause = backoff.pause().min(retry_after.max(Duration::from_millis(1)));
         let asleep = core.sleep_until(now.after(pause).min(deadline));
         if let First::Left(()) = race(armed, asleep).await {
-            watch = None;
+            // Most likely it has ended: look at once, and watch again only if it has not.
+            (watch, watching) = (None, false);
         }
     }
 }

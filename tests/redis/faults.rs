@@ -1,0 +1,11 @@
+//! What one process makes of the faults between it and its server.
+//!
+//! How often a body ran is counted outside the store. Each test ends with a call that succeeds, and
+//! with nothing left that runs, waits or is renewed.
+
+mod callers;
+mod late;
+mod messages;
+mod outages;
+mod records;
+mod server;

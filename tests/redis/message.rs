@@ -1,0 +1,58 @@
+//! What the commands of a store mean, told from the bytes that they carry.
+
+use idempotent_runtime::store::State;
+use support::proxy::Command;
+
+/// What a store says to a server about one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// Writes a record if there is none, and otherwise reads the one that is there.
+    Begin,
+    /// Replaces a record whose attempt has ended or lost its lease.
+    TakeOver,
+    Renew,
+    /// Replaces or writes a record that says how an attempt ended.
+    End(State),
+    /// Deletes a record whose body never ran.
+    Delete,
+}
+
+impl Message {
+    /// The message that a command is, and the record that it is about.
+    fn of(command: &Command) -> Option<(Self, &[u8])> {
+        let words = command.words();
+        let (record, next) = match (&*command.name(), words) {
+            ("SET", [_, record, next, ..]) => (record, next),
+            ("DELEX" | "DELIFEQ", [_, record, ..]) => return Some((Self::Delete, record)),
+            ("EVAL" | "EVALSHA", [_, _, _, record, _, _]) => return Some((Self::Renew, record)),
+            ("EVAL" | "EVALSHA", [_, _, _, record, _, next, _, _, _, _]) => (record, next),
+            _ => return None,
+        };
+        let message = match state(next) {
+            None => Self::Delete,
+            Some(State::Processing | State::Taken) if command.has("NX") => Self::Begin,
+            Some(State::Processing | State::Taken) => Self::TakeOver,
+            Some(state) => Self::End(state),
+        };
+        Some((message, record))
+    }
+
+    /// Whether a command is this message about this record.
+    pub(crate) fn about(self, record: &str) -> impl Fn(&Command) -> bool + Clone + Send + 'static {
+        let record = record.to_owned();
+        move |command| Self::of(command) == Some((self, record.as_bytes()))
+    }
+}
+
+/// The state of a record, from its bytes.
+pub(crate) fn state(bytes: &[u8]) -> Option<State> {
+    Some(match bytes.get(1)? {
+        b'P' => State::Processing,
+        b'A' => State::Abandoned,
+        b'F' => State::FailedFree,
+        b'E' => State::FailedFinal,
+        b'S' => State::Succeeded,
+        b'T' => State::Taken,
+        letter => panic!("no state has the letter {letter}"),
+    })
+}
