@@ -6,6 +6,7 @@
 
 use crate::key::RecordKey;
 use crate::store::{StoreError, StoreErrorKind};
+#[cfg(test)]
 use redis::cluster_routing::Slot;
 
 /// The name of a record in Redis.
@@ -31,7 +32,8 @@ impl Name {
         &self.0
     }
 
-    pub(super) fn slot(&self) -> Slot {
+    #[cfg(test)]
+    fn slot(&self) -> Slot {
         Slot::for_key(&self.0)
     }
 }
