@@ -4,5 +4,6 @@ mod cluster;
 mod connect;
 mod connect_errors;
 mod reconnect;
+mod replication;
 mod sentinel;
 mod store;
