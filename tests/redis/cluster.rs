@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use support::cluster::{Cluster, ClusterSubject, lies_in};
 use support::load::{Keys, Load, OPERATION, instance};
-use support::redis::{binaries, installed, record_name, until_replicated, until_role};
-use support::{OwnError, size, until_async};
+use support::redis::{RedisServer, binaries, installed, record_name, until_replicated, until_role};
+use support::{OwnError, size, until, until_async};
 
 /// Short, so that a master that went silent is soon given up.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -228,17 +228,52 @@ async fn calls_go_on_after_a_master_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_go_on_after_a_master_falls_silent() {
+async fn a_master_that_falls_silent_does_not_hold_up_the_others() {
     let cluster = Cluster::start(&installed()).await;
     let instances = vec![instance(store(&cluster).await), instance(store(&cluster).await)];
-    let load = Load::start(instances, Keys::Endless);
-    load.until_answered(200).await;
+    // Nobody takes its place until that is allowed, and the others serve what they have.
+    for node in &cluster.nodes {
+        configure(node, "cluster-require-full-coverage", "no").await;
+    }
+    configure(&cluster.nodes[3], "cluster-replica-no-failover", "yes").await;
+    let elsewhere = |key: &String| {
+        let operation = instances[0].operation(OPERATION).key(key.as_str());
+        lies_in(6_000..16_384, &operation.record_key().unwrap())
+    };
+    let keys = (0..).map(|number: u32| format!("elsewhere-{number}")).filter(elsewhere);
+    let others = Load::start(instances.clone(), Keys::These(keys.take(5_000).collect()));
+    let all = Load::start(instances, Keys::Endless);
+    all.until_answered(100).await;
     cluster.nodes[0].pause();
+    // Long enough for callers to give its answers up, and for connections to be replaced.
+    let silent = Instant::now();
+    let (mut answered, mut since, mut longest) = (others.answered(), silent, Duration::ZERO);
+    until(|| {
+        if others.answered() > answered {
+            (answered, since) = (others.answered(), Instant::now());
+        }
+        longest = longest.max(since.elapsed());
+        silent.elapsed() > 4 * TIMEOUT
+    })
+    .await;
+    // Connecting takes two timeouts while it is silent: one by its address, one by its slots.
+    println!("others were held up for {longest:?} at most");
+    assert!(longest < 3 * TIMEOUT / 2, "others were held up for {longest:?}");
+
+    configure(&cluster.nodes[3], "cluster-replica-no-failover", "no").await;
     cluster.until_promoted(3).await;
-    load.until_answered(400).await;
+    all.until_answered(200).await;
     cluster.nodes[0].go_on();
-    load.until_answered(200).await;
-    let finished = load.finish().await;
-    println!("{} answers, refused: {:?}", finished.answered(), finished.refused());
-    finished.check(2).await;
+    all.until_answered(100).await;
+    for load in [all, others] {
+        let finished = load.finish().await;
+        println!("{} answers, refused: {:?}", finished.answered(), finished.refused());
+        finished.check(2).await;
+    }
+}
+
+async fn configure(node: &RedisServer, setting: &str, value: &str) {
+    let mut connection = node.connection().await;
+    let mut command = redis::cmd("CONFIG");
+    let () = command.arg("SET").arg(setting).arg(value).query_async(&mut connection).await.unwrap();
 }

@@ -246,6 +246,13 @@ mod tls {
     use support::redis::installed;
     use support::tls::Authority;
 
+    fn not_trusted(port: u16) -> String {
+        format!(
+            "127.0.0.1:{port} is not trusted: invalid peer certificate: UnknownIssuer\n\
+             help: root_certificate(pem)"
+        )
+    }
+
     #[tokio::test]
     async fn over_tls_with_the_right_authority() {
         let authority = Authority::new();
@@ -269,7 +276,7 @@ mod tls {
         let wrong = RedisStore::builder(&url).root_certificate(ours.root());
         for builder in [wrong, RedisStore::builder(&url)] {
             let error = builder.connect().await.unwrap_err();
-            assert_eq!(error.to_string(), "?");
+            assert_eq!(error.to_string(), not_trusted(port));
             assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
         }
     }
@@ -286,7 +293,14 @@ mod tls {
         runs_once(known.connect().await.unwrap()).await;
         let unknown = RedisStore::builder(&url).root_certificate(authority.root());
         let error = unknown.connect().await.unwrap_err();
-        assert_eq!(error.to_string(), "?");
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "127.0.0.1:{port} asks for a certificate\n\
+                 help: client_certificate(certificate, key)"
+            )
+        );
     }
 
     #[tokio::test]
@@ -296,13 +310,16 @@ mod tls {
         let arguments = authority.arguments(port, "no");
         let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         arguments.extend(["--tls-cluster", "yes"]);
-        let _node = Cluster::of_one(&installed(), &arguments, "").await;
-        let node = format!("rediss://127.0.0.1:{port}");
+        let _node = Cluster::of_one(&installed(), &arguments, "secret").await;
+        let node = format!("rediss://:secret@127.0.0.1:{port}");
         let store = RedisStore::cluster([&node]).root_certificate(authority.root());
         runs_once(store.connect().await.unwrap()).await;
         let ours = Authority::new();
         let wrong = RedisStore::cluster([&node]).root_certificate(ours.root());
         let error = wrong.connect().await.unwrap_err();
-        assert_eq!(error.to_string(), "?");
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
+        let text = error.to_string();
+        assert!(text.contains("is not trusted: "), "{text}");
+        assert!(text.contains("invalid peer certificate: UnknownIssuer"), "{text}");
     }
 }

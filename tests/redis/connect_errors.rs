@@ -60,7 +60,7 @@ async fn a_wrong_password() {
 
 #[tokio::test]
 async fn a_wrong_password_of_a_cluster() {
-    let node = Cluster::of_one(&installed(), &["--requirepass", "right"], "right").await;
+    let node = Cluster::of_one(&installed(), &[], "right").await;
     let cluster = |login: &str| RedisStore::cluster([format!("redis://{login}{}", node.address())]);
     let asks = "the server asks for a password\nhelp: redis://user:password@host, or login()";
     let wrong = "the server does not take this user and password\nhelp: check user and password";

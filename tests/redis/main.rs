@@ -11,6 +11,7 @@ mod message;
 mod processes;
 mod proxy;
 mod reconnect;
+mod replication;
 mod round_trips;
 mod sentinel;
 mod site;

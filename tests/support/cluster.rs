@@ -40,9 +40,10 @@ impl Cluster {
         cluster
     }
 
-    /// One node that owns every slot, with more arguments, among them the password.
+    /// One node that owns every slot, with more arguments and a password.
     pub async fn of_one(binary: &Path, arguments: &[&str], password: &str) -> RedisServer {
-        let arguments = [&["--cluster-enabled", "yes"], arguments].concat();
+        let own = ["--cluster-enabled", "yes", "--requirepass", password];
+        let arguments = [&own[..], arguments].concat();
         let node = RedisServer::start_with(binary, &arguments);
         let url = format!("unix://{}?pass={password}", node.socket().display());
         add_slots(&url, 0, SLOTS - 1).await;

@@ -13,7 +13,7 @@ const SETTINGS: &str = "\
 distinguished_name = name
 prompt = no
 [name]
-CN = idempotent tests
+CN = tests NUMBER
 [authority]
 basicConstraints = critical, CA:TRUE
 keyUsage = critical, keyCertSign
@@ -27,7 +27,9 @@ impl Authority {
     /// There is no `openssl`.
     pub fn new() -> Self {
         let authority = Self(TempDirectory::new());
-        std::fs::write(authority.path("settings"), SETTINGS).unwrap();
+        // Two authorities of one name would be taken for one another.
+        let number = format!("{:016x}", rand::random::<u64>());
+        std::fs::write(authority.path("settings"), SETTINGS.replace("NUMBER", &number)).unwrap();
         authority.openssl(
             "req -x509 -config settings -extensions authority -days 2 -nodes \
              -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -keyout ca.key -out ca.pem",

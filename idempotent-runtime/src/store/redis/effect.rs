@@ -198,9 +198,9 @@ async fn run(
             command.arg(argument);
         }
     };
-    let answer = match server.write(name, &effect.script.by_hash(&arguments)).await {
+    let answer = match server.write(&effect.script.by_hash(&arguments)).await {
         Err(failed) if failed.failure() == Failure::NoScript => {
-            server.write(name, &effect.script.by_text(&arguments)).await
+            server.write(&effect.script.by_text(&arguments)).await
         }
         answer => answer,
     };

@@ -127,14 +127,6 @@ impl Links {
         self.check(&link, &current, answer)
     }
 
-    /// A connection that can be used by the current runtime.
-    pub(super) async fn connection(self: &Arc<Self>) -> Result<Connection, StoreError> {
-        match self.current().await {
-            Ok((_, current)) => Ok(current.connection),
-            Err(failed) => Err(failed.into()),
-        }
-    }
-
     fn check<T>(
         self: &Arc<Self>,
         link: &Arc<Link>,

@@ -2,11 +2,8 @@
 
 use super::error::unexpected;
 use super::links::{Failed, Links};
-use super::name::Name;
 use super::server::Written;
-use super::target::Connection;
 use crate::store::{StoreError, StoreErrorKind};
-use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,17 +31,13 @@ impl Replication {
         Written::To { replicas, demanded: self.replicas }
     }
 
+    /// Sends a command and waits for replicas to have what it wrote. Both travel together: a wait
+    /// on another connection than the write's waits for nothing.
     pub(super) async fn write(
         &self,
         links: &Arc<Links>,
-        name: &Name,
         command: &Cmd,
     ) -> Result<(Value, Written), Failed> {
-        if links.target().is_cluster() {
-            let answer = links.command(command).await?;
-            let waited = self.wait_for_slot(links, name).await?;
-            return Ok((answer, self.written(&waited)));
-        }
         let mut pipeline = redis::pipe();
         pipeline.add_command(command.clone());
         pipeline.add_command(self.command());
@@ -55,22 +48,6 @@ impl Replication {
         let answer = answer.extract_error().map_err(Failed::Sent)?;
         let waited = waited.extract_error().map_err(Failed::Sent)?;
         Ok((answer, self.written(&waited)))
-    }
-
-    /// In a cluster, only the master that has the record is asked.
-    pub(super) async fn wait_for_slot(
-        &self,
-        links: &Arc<Links>,
-        name: &Name,
-    ) -> Result<Value, Failed> {
-        match links.connection().await.map_err(Failed::NotSent)? {
-            Connection::Cluster(mut connection) => {
-                let route = Route::with_slot(name.slot(), SlotAddr::Master);
-                let routing = RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(route));
-                connection.route_command(self.command(), routing).await.map_err(Failed::Sent)
-            }
-            _ => links.command(&self.command()).await,
-        }
     }
 }
 

@@ -47,4 +47,5 @@ scripts! {
     MARK = "mark.lua";
     RENEW = "renew.lua";
     SWAP = "swap.lua";
+    TOUCH = "touch.lua";
 }

@@ -324,8 +324,11 @@ fn unreachable(place: impl fmt::Display, error: RedisError) -> StoreError {
         ErrorKind::Parse => {
             format!("{place} does not speak redis's protocol\nhelp: check host and port")
         }
-        _ if error.to_string().contains("certificate") => {
+        _ if error.to_string().contains("invalid peer certificate") => {
             format!("{place} is not trusted: {error}\nhelp: root_certificate(pem)")
+        }
+        _ if error.to_string().contains("CertificateRequired") => {
+            format!("{place} asks for a certificate\nhelp: client_certificate(certificate, key)")
         }
         ErrorKind::Io => {
             let text = format!("{place} cannot be reached: {error}");
