@@ -1,5 +1,5 @@
 //! What the tests share: instances on clocks that can be moved, and waiting for conditions.
-#![allow(missing_docs)]
+#![allow(missing_docs, missing_debug_implementations)]
 
 pub mod calls;
 pub mod cluster;
