@@ -258,13 +258,17 @@ where
     {
         return Err(NoAnswer::Freed(Box::new(response.map(ResponseBody::passed))));
     }
-    if is_stream(&response, settings.max_response_bytes) {
+    // What the instance would not keep is not read either, and is marked as such.
+    let most = settings.instance.config().max_value_bytes;
+    let limit = settings.max_response_bytes.min(most);
+    if is_stream(&response, limit) {
         return Ok(Exchange::Live(response.map(ResponseBody::passed)));
     }
     let (parts, body) = response.into_parts();
-    match gather(body, settings.max_response_bytes).await {
+    match gather(body, limit).await {
         Ok(Gathered::Whole(body, trailers)) => {
-            Ok(Exchange::Whole { response: Response::from_parts(parts, body), trailers })
+            let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
+            Ok(if whole.stored_bytes() > most { whole.into_live() } else { whole })
         }
         Ok(Gathered::Live(body)) => Ok(Exchange::Live(Response::from_parts(parts, body))),
         // The handler's body broke off: what the client would get is not an answer.
