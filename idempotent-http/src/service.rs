@@ -288,10 +288,10 @@ fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
 }
 
 /// A handler panicked.
-struct Panicked;
+pub(crate) struct Panicked;
 
-/// A panic was recorded by the engine; here it ends, so that the client gets an answer.
-async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Panicked> {
+/// A panic ends here, so that the client gets an answer.
+pub(crate) async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Panicked> {
     let mut future = Box::pin(future);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(poll) => poll.map(Ok),
