@@ -207,7 +207,7 @@ where
     R::Error: Send,
 {
     let Call { key, scope, place } = call;
-    let path = parts.uri.path().to_owned();
+    let path = path(&parts).to_owned();
     let mut operation = settings
         .instance
         .operation(settings.operation.clone())
@@ -244,6 +244,16 @@ where
         Ok(Err(NoAnswer::Failed(error))) => Err(error),
         Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&Problem::from(&error))),
     }
+}
+
+/// The path that the client sent.
+fn path(parts: &Parts) -> &str {
+    // A router that nests another one takes its prefix off before inner layers see the path.
+    #[cfg(feature = "axum")]
+    if let Some(original) = parts.extensions.get::<axum::extract::OriginalUri>() {
+        return original.path();
+    }
+    parts.uri.path()
 }
 
 /// Whether a response is stored, flows, or frees its key.
