@@ -145,8 +145,15 @@ where
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            Kind::Whole { data, .. } => {
-                SizeHint::with_exact(data.as_ref().map_or(0, |data| data.len() as u64))
+            Kind::Whole { data, trailers } => {
+                let length = data.as_ref().map_or(0, |data| data.len() as u64);
+                let mut hint = SizeHint::with_exact(length);
+                if trailers.is_some() {
+                    // HTTP/1.1 has trailers only where the length is not announced.
+                    hint = SizeHint::new();
+                    hint.set_lower(length);
+                }
+                hint
             }
             Kind::Live { read, rest } => {
                 let read: u64 = read.iter().map(|data| data.len() as u64).sum();

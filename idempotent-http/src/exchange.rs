@@ -38,6 +38,25 @@ impl<B> Exchange<B> {
         }
     }
 
+    /// The same response, not to be stored.
+    pub(crate) fn into_live(self) -> Self {
+        match self {
+            Self::Whole { response, trailers } => {
+                Self::Live(response.map(|body| ResponseBody::whole(body, trailers)))
+            }
+            live => live,
+        }
+    }
+
+    /// How many bytes it takes in the store, the mark of their format included.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        let Self::Whole { response, .. } = self else { return 0 };
+        let header = |(name, value): (&HeaderName, &HeaderValue)| {
+            8 + name.as_str().len() + value.as_bytes().len()
+        };
+        6 + replayed(response.headers()).map(header).sum::<usize>() + response.body().len()
+    }
+
     /// The response for everybody else.
     pub(crate) fn into_replay(self) -> Response<ResponseBody<B>> {
         let mut response = self.into_first();
@@ -140,6 +159,12 @@ mod tests {
         let response = Response::builder().status(200).header("a", "b").body("c".into()).unwrap();
         let bytes = Stored::Whole { response, trailers: None }.to_bytes().unwrap();
         assert_eq!(bytes, b"\x01\x00\xc8\x00\x01\x00\x00\x00\x01a\x00\x00\x00\x01bc");
+    }
+
+    #[test]
+    fn its_size_is_known_before_it_is_written() {
+        let bytes = whole().to_bytes().unwrap();
+        assert_eq!(whole().stored_bytes(), bytes.len() + 1);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Forms that are handled once: a token in the page, consumed by whoever sends it first.
 
 use crate::body::{BoxError, ResponseBody, Unread, read};
-use crate::problem::respond;
+use crate::problem::{internal_error, respond};
+use crate::service::{Panicked, catch_panic};
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -9,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken};
+use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken, ambient};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,6 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
+use tracing::Instrument as _;
 
 /// Issues form tokens and guards the routes that forms are sent to.
 ///
@@ -256,10 +258,12 @@ where
     };
     let request = Request::from_parts(parts, B::from(body));
     // In a task of its own: a handler that has begun ends, whether or not its client waits.
-    let handler = tokio::spawn(run(Arc::clone(&settings), inner, request, used, owner));
-    match handler.await {
+    let handler = run(Arc::clone(&settings), inner, request, used, owner);
+    let place = ambient::current().unwrap_or_default();
+    match tokio::spawn(ambient::scope(place, handler).in_current_span()).await {
         Ok(answer) => answer,
-        Err(_) => Ok(crate::problem::internal_error()),
+        // The runtime is shutting down.
+        Err(_) => Ok(internal_error()),
     }
 }
 
@@ -297,17 +301,22 @@ async fn run<S, B, R>(
 where
     S: Service<Request<B>, Response = Response<R>>,
 {
-    let mut used = GivenBack(Some(used));
-    let answer = inner.call(request).await;
+    let answer = catch_panic(async { inner.call(request).await }).await;
     let mut response = match answer {
-        Ok(response) if is_deterministic(response.status()) => response.map(ResponseBody::passed),
+        Ok(Ok(response)) if is_deterministic(response.status()) => {
+            response.map(ResponseBody::passed)
+        }
         failed => {
             // Before the client is answered: it may send the form again at once.
-            used.give_back().await;
-            return failed.map(|response| response.map(ResponseBody::passed));
+            if let Err(error) = used.give_back().await {
+                tracing::warn!(target: "idempotent", %error, "a form token stays used");
+            }
+            return match failed {
+                Ok(answer) => answer.map(|response| response.map(ResponseBody::passed)),
+                Err(Panicked) => Ok(internal_error()),
+            };
         }
     };
-    used.0 = None;
     match settings.tokens(owner.as_deref()).issue(&settings.business_type).await {
         Ok(next) => {
             if let Ok(next) = HeaderValue::from_str(&next.to_string()) {
@@ -320,29 +329,6 @@ where
         }
     }
     Ok(response)
-}
-
-/// Gives a token back when it is dropped, also by a panic.
-struct GivenBack(Option<UsedToken>);
-
-impl GivenBack {
-    async fn give_back(&mut self) {
-        if let Some(used) = self.0.take()
-            && let Err(error) = used.give_back().await
-        {
-            tracing::warn!(target: "idempotent", %error, "a form token stays used");
-        }
-    }
-}
-
-impl Drop for GivenBack {
-    fn drop(&mut self) {
-        // A runtime that is shutting down takes no more tasks; the token then stays used.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if let Some(used) = self.0.take() {
-            runtime.spawn(async move { Self(Some(used)).give_back().await });
-        }
-    }
 }
 
 impl fmt::Debug for FormTokens {

@@ -26,6 +26,9 @@ use tower_layer::Layer;
 /// while the first is in progress as well (409). Responses of up to 960 KiB are kept for 24 hours;
 /// 408, 425, 429 and 5xx are not kept, and free the key. Keys of all clients are one set: where
 /// clients must not see each other's, set a [`scope`](Self::scope).
+///
+/// A key belongs to one method and one path. In a router that axum nests, a layer sees the path
+/// without its prefix; with the feature `axum` the whole path counts.
 #[derive(Clone, Debug)]
 pub struct IdempotencyLayer {
     settings: Arc<Settings>,
@@ -42,8 +45,8 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Only puts the key in place as the ambient token, for `#[idempotent]` functions further in.
-    /// Nothing is stored by the layer, and bodies flow through.
+    /// Only puts the key and the scope in place, as the ambient ones of `#[idempotent]` functions
+    /// further in. Nothing is stored by the layer, and bodies flow through.
     #[must_use]
     pub fn ambient_only(self) -> Self {
         self.with(|it| it.usage = Usage::AmbientToken)
@@ -86,7 +89,7 @@ impl IdempotencyLayer {
     }
 
     /// On whose behalf a request is made: a tenant, a user. Keys of different scopes are different
-    /// keys. `None` refuses the request (403).
+    /// keys. `None` refuses a request with a key (403).
     ///
     /// Take it from what an authentication layer outside of this one has put into the request's
     /// extensions, never from a header that the client can choose.

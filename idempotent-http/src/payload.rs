@@ -10,7 +10,8 @@ pub enum Payload {
     /// The bytes of the body, and the query.
     Bytes,
     /// The body as JSON, whatever the order of its members and its white space, and the query. A
-    /// body that is not JSON counts as bytes.
+    /// body that is not JSON counts as bytes. Numbers that do not fit 64 bits are compared as
+    /// floating-point numbers, and of members with one name the last one counts.
     CanonicalJson,
     /// These members of a JSON body, by JSON pointer (`/amount`, `/items/0/sku`), and nothing else. A
     /// body that is not JSON counts as bytes.
@@ -26,12 +27,12 @@ impl Payload {
             Self::Ignored => None,
             Self::Bytes => Some(of(b"bytes", query, body)),
             Self::CanonicalJson => Some(match serde_json::from_slice::<Value>(body) {
-                // Members are sorted: a map of this type is ordered by name.
-                Ok(json) => of(b"json", query, json.to_string().as_bytes()),
+                Ok(json) => of(b"json", query, sorted(json).to_string().as_bytes()),
                 Err(_) => of(b"bytes", query, body),
             }),
             Self::Members(pointers) => Some(match serde_json::from_slice::<Value>(body) {
                 Ok(json) => {
+                    let json = sorted(json);
                     let members: Vec<_> =
                         pointers.iter().map(|pointer| (pointer, json.pointer(pointer))).collect();
                     let text = serde_json::to_vec(&members).unwrap_or_default();
@@ -41,6 +42,13 @@ impl Payload {
             }),
         }
     }
+}
+
+/// With members in the order of their names, also where somebody else switches on a feature of
+/// `serde_json` that keeps the order in which they came.
+fn sorted(mut json: Value) -> Value {
+    json.sort_all_objects();
+    json
 }
 
 /// Parts of known length, so that none runs into the next.

@@ -87,7 +87,7 @@ where
 async fn handle<S, B, R>(
     settings: Arc<Settings>,
     inner: S,
-    mut request: Request<B>,
+    request: Request<B>,
 ) -> Answer<R, S::Error>
 where
     S: Service<Request<B>, Response = Response<R>> + Send + 'static,
@@ -97,61 +97,65 @@ where
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {
-    request.extensions_mut().insert(Guarded);
-    let (parts, body) = request.into_parts();
-    let keyed = match keyed(&settings, &parts) {
-        Ok(keyed) => keyed,
+    let (mut parts, body) = request.into_parts();
+    let Known { key, scope } = match known(&settings, &parts) {
+        Ok(known) => known,
         Err(problem) => return Ok(respond(&problem)),
     };
-    let Some(Keyed { key, scope }) = keyed else {
-        return pass(inner, Request::from_parts(parts, body)).await;
-    };
-    let mut place = Ambient::new().token(&*key);
-    if let Some(scope) = &scope {
-        place = place.scope(scope.as_str());
-    }
-    match settings.usage {
-        Usage::AmbientToken => {
+    let place = place(key.as_deref(), scope.as_deref());
+    match (settings.usage, key) {
+        // A function further in has keys of its own: its scope does not depend on the client's key.
+        (Usage::AmbientToken, _) | (Usage::Exchange, None) => {
             ambient::scope(place, pass(inner, Request::from_parts(parts, body))).await
         }
-        Usage::Exchange => {
+        (Usage::Exchange, Some(key)) => {
             let body = match read(body, settings.max_request_bytes).await {
                 Ok(body) => body,
                 Err(unread) => return Ok(respond(&unread_problem(&unread))),
             };
-            let call = Call { key, scope, place };
-            exchange(&settings, inner, parts, body, call).await
+            parts.extensions.insert(Guarded);
+            exchange(&settings, inner, parts, body, Call { key, scope, place }).await
         }
     }
 }
 
 /// What tells a request from others.
-struct Keyed {
-    key: String,
+struct Known {
+    key: Option<String>,
     scope: Option<String>,
 }
 
-/// The key of a request and on whose behalf it is made; `None` if it has no key and needs none.
-fn keyed(settings: &Settings, parts: &Parts) -> Result<Option<Keyed>, Problem> {
-    let Some(key) = settings.sources.key(parts)? else {
-        return match settings.presence {
-            Presence::Optional => Ok(None),
-            Presence::Required => {
-                let detail = "send the header Idempotency-Key (it was not handled)";
-                Err(Problem::new(ProblemType::MissingKey, detail))
-            }
-        };
-    };
+/// The key of a request, and on whose behalf it is made. Nobody can use a key.
+fn known(settings: &Settings, parts: &Parts) -> Result<Known, Problem> {
+    let key = settings.sources.key(parts)?;
+    if key.is_none() && settings.presence == Presence::Required {
+        let detail = "send the header Idempotency-Key (it was not handled)";
+        return Err(Problem::new(ProblemType::MissingKey, detail));
+    }
     let scope = match &settings.scope {
         None => None,
         Some(scope_of) => {
-            Some(scope_of(parts).filter(|scope| !scope.is_empty()).ok_or_else(|| {
+            let scope = scope_of(parts).filter(|scope| !scope.is_empty());
+            if key.is_some() && scope.is_none() {
                 let detail = "nobody is known to make this request (it was not handled)";
-                Problem::new(ProblemType::ScopeMissing, detail)
-            })?)
+                return Err(Problem::new(ProblemType::ScopeMissing, detail));
+            }
+            scope
         }
     };
-    Ok(Some(Keyed { key, scope }))
+    Ok(Known { key, scope })
+}
+
+/// What is in place for the handler: what another layer put there, and what is known here.
+fn place(key: Option<&str>, scope: Option<&str>) -> Ambient {
+    let mut place = ambient::current().unwrap_or_default();
+    if let Some(key) = key {
+        place = place.token(key);
+    }
+    if let Some(scope) = scope {
+        place = place.scope(scope);
+    }
+    place
 }
 
 fn unread_problem(unread: &Unread) -> Problem {
@@ -203,7 +207,7 @@ where
     R::Error: Send,
 {
     let Call { key, scope, place } = call;
-    let path = parts.uri.path().to_owned();
+    let path = path(&parts).to_owned();
     let mut operation = settings
         .instance
         .operation(settings.operation.clone())
@@ -242,6 +246,16 @@ where
     }
 }
 
+/// The path that the client sent.
+fn path(parts: &Parts) -> &str {
+    // A router that nests another one takes its prefix off before inner layers see the path.
+    #[cfg(feature = "axum")]
+    if let Some(original) = parts.extensions.get::<axum::extract::OriginalUri>() {
+        return original.path();
+    }
+    parts.uri.path()
+}
+
 /// Whether a response is stored, flows, or frees its key.
 async fn keep<R, E>(
     settings: &Settings,
@@ -254,13 +268,17 @@ where
     {
         return Err(NoAnswer::Freed(Box::new(response.map(ResponseBody::passed))));
     }
-    if is_stream(&response, settings.max_response_bytes) {
+    // What the instance would not keep is not read either, and is marked as such.
+    let most = settings.instance.config().max_value_bytes;
+    let limit = settings.max_response_bytes.min(most);
+    if is_stream(&response, limit) {
         return Ok(Exchange::Live(response.map(ResponseBody::passed)));
     }
     let (parts, body) = response.into_parts();
-    match gather(body, settings.max_response_bytes).await {
+    match gather(body, limit).await {
         Ok(Gathered::Whole(body, trailers)) => {
-            Ok(Exchange::Whole { response: Response::from_parts(parts, body), trailers })
+            let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
+            Ok(if whole.stored_bytes() > most { whole.into_live() } else { whole })
         }
         Ok(Gathered::Live(body)) => Ok(Exchange::Live(Response::from_parts(parts, body))),
         // The handler's body broke off: what the client would get is not an answer.
@@ -280,10 +298,10 @@ fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
 }
 
 /// A handler panicked.
-struct Panicked;
+pub(crate) struct Panicked;
 
-/// A panic was recorded by the engine; here it ends, so that the client gets an answer.
-async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Panicked> {
+/// A panic ends here, so that the client gets an answer.
+pub(crate) async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Panicked> {
     let mut future = Box::pin(future);
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(poll) => poll.map(Ok),

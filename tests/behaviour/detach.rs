@@ -1,9 +1,9 @@
 //! A detached body finishes even if its caller goes away.
 
 use idempotent_runtime::ambient::{self, Ambient};
-use idempotent_runtime::testing::{Ledger, scoped};
+use idempotent_runtime::testing::{Ledger, Verb, scoped};
 use idempotent_runtime::{Error, current, idempotent};
-use support::{both, poll_at_most, until};
+use support::{both, poll_at_most, remote, until};
 use tokio::sync::watch;
 
 #[idempotent(key = "id", mode = "strong", detach, name = "detached")]
@@ -46,6 +46,21 @@ async fn a_panic_of_a_detached_body_reaches_the_caller() {
         assert_eq!(panic.downcast_ref::<String>().map(String::as_str), Some("boom 1"));
         bench.at_rest().await;
     }
+}
+
+#[tokio::test]
+async fn a_panic_of_a_detached_body_is_recorded_before_its_caller_hears_of_it() {
+    let bench = remote();
+    let gate = bench.store.hold(Verb::Abandon);
+    let task = tokio::spawn(scoped(bench.idem.clone(), explode(1)));
+    gate.arrived(1).await;
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!task.is_finished());
+    gate.open();
+    assert!(task.await.unwrap_err().is_panic());
+    assert_eq!(bench.store.answers(Verb::Abandon), 1);
 }
 
 #[test]

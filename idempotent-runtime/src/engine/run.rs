@@ -17,7 +17,8 @@ use crate::operation::Outcome;
 use crate::options::whole_millis;
 use crate::store::{Failure, StoreError, StoreErrorKind, Value};
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -95,7 +96,16 @@ where
             let job = async move {
                 let _detached = detached;
                 begun.store(true, Relaxed);
-                execute(&mut running, &answers, body.as_mut(), &mut end).await
+                let execution = execute(&mut running, &answers, body.as_mut(), &mut end);
+                match catch_panic(execution).await {
+                    Ok(answer) => answer,
+                    // The caller waits for this task: its key is free, or blocked, before it hears
+                    // of the panic and may call again.
+                    Err(panic) => {
+                        running.abandon().await;
+                        resume_unwind(panic)
+                    }
+                }
             };
             runtime.spawn(carry(job))
         }
@@ -114,7 +124,7 @@ where
     match task.await {
         Ok(answer) => answer,
         Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
+            Ok(panic) => resume_unwind(panic),
             Err(_) => {
                 let error = call.error(ErrorKind::ShuttingDown);
                 let error = error.with_message("the runtime ended before the body did");
@@ -123,6 +133,16 @@ where
             }
         },
     }
+}
+
+/// What `future` panics with, once it is dropped.
+async fn catch_panic<F: Future>(future: F) -> std::thread::Result<F::Output> {
+    let mut future = Box::pin(future);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
 }
 
 /// Takes what the caller has in place along into a task of its own.

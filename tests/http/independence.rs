@@ -1,0 +1,169 @@
+//! What is told apart: methods, paths, and those on whose behalf a request is made.
+
+use crate::bench::{Bench, both};
+use crate::client::{KEY, Reply, send};
+use crate::server::{Run, Server, counted, number, serve};
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{Method, StatusCode};
+use idempotent_runtime::problem::ProblemType;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+#[tokio::test]
+async fn safe_methods_pass_even_with_a_malformed_key() {
+    for bench in both().await {
+        let methods = [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE];
+        let layer = bench.layer().require_key().methods(methods.clone());
+        let server = bench.serve(layer, number).await;
+        let mut runs = 0;
+        for method in methods {
+            for line in ["k", "k", "\"open"] {
+                let reply = send(server.request(method.clone(), "/").header(KEY, line)).await;
+                runs += 1;
+                assert_eq!((reply.status.as_u16(), bench.runs()), (200, runs), "{method} {line}");
+                assert!(!reply.is_replay());
+            }
+        }
+        assert_eq!(bench.records().await, 0);
+    }
+}
+
+#[tokio::test]
+async fn put_and_delete_pass_unless_they_are_switched_on() {
+    for bench in both().await {
+        let call = async |server: &Server, method: Method| {
+            send(server.request(method, "/orders/1").header(KEY, "k")).await
+        };
+        let server = bench.serve(bench.layer(), number).await;
+        for method in [Method::PUT, Method::DELETE, Method::PUT, Method::DELETE] {
+            assert!(!call(&server, method).await.is_replay());
+        }
+        assert_eq!((bench.runs(), bench.records().await), (4, 0));
+        let layer = bench.layer().methods([Method::PUT, Method::DELETE]);
+        let server = bench.serve(layer, number).await;
+        for method in [Method::PUT, Method::DELETE] {
+            let first = call(&server, method.clone()).await;
+            call(&server, method).await.is_replay_of(&first);
+        }
+        assert_eq!(bench.runs(), 6);
+        for _ in 0..2 {
+            assert!(!call(&server, Method::POST).await.is_replay());
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_key_under_other_paths_and_methods_is_another_one() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer(), number).await;
+        let calls = [
+            (Method::POST, "/orders"),
+            (Method::PATCH, "/orders"),
+            (Method::POST, "/orders/"),
+            (Method::POST, "/orders/1"),
+            (Method::POST, "/Orders"),
+            (Method::POST, "/refunds"),
+        ];
+        let call = async |(method, path): (Method, &str)| {
+            send(server.request(method, path).header(KEY, "k")).await
+        };
+        let mut first = Vec::new();
+        for (index, of) in calls.clone().into_iter().enumerate() {
+            let reply = call(of).await;
+            reply.is_first(200, &format!("run {}", index + 1));
+            first.push(reply);
+        }
+        for (of, first) in calls.into_iter().zip(&first) {
+            call(of).await.is_replay_of(first);
+        }
+    }
+}
+
+/// Who a request is from, as found out by the authentication layer.
+#[derive(Clone)]
+struct Principal(String);
+
+fn principal(parts: &Parts) -> Option<String> {
+    parts.extensions.get::<Principal>().map(|principal| principal.0.clone())
+}
+
+/// What credentials stand for whom.
+type Credentials = Arc<Mutex<HashMap<&'static str, &'static str>>>;
+
+/// Lets through who has a good credential, or none at all.
+async fn authenticate(known: Credentials, mut request: Request, next: Next) -> Response {
+    if let Some(credential) = request.headers().get(AUTHORIZATION) {
+        let credential = credential.to_str().unwrap_or_default();
+        let Some(name) = known.lock().unwrap().get(credential).copied() else {
+            return (StatusCode::UNAUTHORIZED, "who are you?").into_response();
+        };
+        request.extensions_mut().insert(Principal(name.to_owned()));
+    }
+    next.run(request).await
+}
+
+/// Answers with whose secret it is.
+async fn secret(run: Run) -> String {
+    format!("secret of {}", principal(&run.parts).unwrap_or_default())
+}
+
+async fn serve_scoped(bench: &Bench, known: &Credentials) -> Server {
+    let known = Arc::clone(known);
+    let router = counted(&bench.ledger, secret)
+        .layer(bench.layer().scope(principal))
+        .layer(from_fn(move |request, next| authenticate(Arc::clone(&known), request, next)));
+    serve(router).await
+}
+
+async fn post_as(server: &Server, credential: &str) -> Reply {
+    send(server.keyed("/orders", "k").header(AUTHORIZATION, credential).body("same")).await
+}
+
+fn two_principals() -> Credentials {
+    Arc::new(Mutex::new(HashMap::from([("ada's", "ada"), ("bob's", "bob"), ("nobody's", "")])))
+}
+
+#[tokio::test]
+async fn nobody_sees_the_response_of_another_principal() {
+    for bench in both().await {
+        let server = serve_scoped(&bench, &two_principals()).await;
+        let ada = post_as(&server, "ada's").await;
+        ada.is_first(200, "secret of ada");
+        let bob = post_as(&server, "bob's").await;
+        bob.is_first(200, "secret of bob");
+        post_as(&server, "ada's").await.is_replay_of(&ada);
+        post_as(&server, "bob's").await.is_replay_of(&bob);
+        assert_eq!(bench.runs(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_scoped_layer_refuses_keyed_requests_of_nobody() {
+    for bench in both().await {
+        let server = serve_scoped(&bench, &two_principals()).await;
+        let nobody = server.post_body("/orders", "k", "same").await;
+        nobody.is_problem(403, ProblemType::ScopeMissing.code());
+        let empty = post_as(&server, "nobody's").await;
+        empty.is_problem(403, ProblemType::ScopeMissing.code());
+        assert_eq!((bench.runs(), bench.records().await), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_credential_that_was_revoked_gets_no_replay() {
+    for bench in both().await {
+        let known = two_principals();
+        let server = serve_scoped(&bench, &known).await;
+        let first = post_as(&server, "ada's").await;
+        known.lock().unwrap().remove("ada's");
+        let revoked = post_as(&server, "ada's").await;
+        revoked.is_first(401, "who are you?");
+        known.lock().unwrap().insert("ada's", "ada");
+        post_as(&server, "ada's").await.is_replay_of(&first);
+        assert_eq!(bench.runs(), 1);
+    }
+}

@@ -1,0 +1,95 @@
+//! Several layers in one service.
+
+use crate::bench::both;
+use crate::client::{KEY, send};
+use crate::server::{counted, handler, number, serve};
+use axum::Router;
+use http::{HeaderName, Method};
+use idempotent_http::Payload;
+use idempotent_runtime::problem::ProblemType;
+use std::convert::Infallible;
+
+#[tokio::test]
+async fn layers_inside_each_other_guard_once() {
+    for bench in both().await {
+        let router = counted(&bench.ledger, number);
+        let server = serve(router.layer(bench.layer().name("inner")).layer(bench.layer())).await;
+        let first = server.post("/orders", "k").await;
+        first.is_first(200, "run 1");
+        server.post("/orders", "k").await.is_replay_of(&first);
+        assert_eq!((bench.runs(), bench.records().await), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn an_inner_layer_guards_what_the_outer_one_lets_through() {
+    let header = HeaderName::from_static("payment-key");
+    for bench in both().await {
+        let inner = bench.layer().require_key().headers([header.clone(), KEY.parse().unwrap()]);
+        for outer in [bench.layer().headers([KEY.parse().unwrap()]), bench.layer().ambient_only()] {
+            let before = bench.runs();
+            let router = counted(&bench.ledger, number).layer(inner.clone()).layer(outer);
+            let server = serve(router).await;
+            let unkeyed = send(server.request(Method::POST, "/payments")).await;
+            unkeyed.is_problem(400, ProblemType::MissingKey.code());
+            assert_eq!(bench.runs(), before);
+            let key = format!("k{before}");
+            let post = || server.request(Method::POST, "/payments").header(&header, &key);
+            let first = send(post()).await;
+            first.is_first(200, &format!("run {}", before + 1));
+            send(post()).await.is_replay_of(&first);
+        }
+    }
+}
+
+#[tokio::test]
+async fn routes_have_variants_of_one_layer() {
+    for bench in both().await {
+        let most = bench.layer();
+        let payments = most.clone().require_key().strict_keys();
+        let imports = most.clone().max_request_bytes(4).payload(Payload::Ignored);
+        let route = |layer| handler(&bench.ledger, number).layer::<_, Infallible>(layer);
+        let router = Router::new()
+            .route("/orders", route(most))
+            .route("/payments", route(payments))
+            .route("/imports", route(imports));
+        let server = serve(router).await;
+        let unkeyed = async |path| send(server.request(Method::POST, path)).await;
+        unkeyed("/orders").await.is_first(200, "run 1");
+        unkeyed("/payments").await.is_problem(400, ProblemType::MissingKey.code());
+        unkeyed("/imports").await.is_first(200, "run 2");
+        server.post("/orders", "k").await.is_first(200, "run 3");
+        server.post("/payments", "k").await.is_problem(400, ProblemType::InvalidKey.code());
+        server.post("/payments", "\"k\"").await.is_first(200, "run 4");
+        let large = server.post_body("/imports", "k", "12345").await;
+        large.is_problem(413, ProblemType::BodyTooLarge.code());
+        let first = server.post_body("/imports", "k", "1234").await;
+        server.post_body("/imports", "k", "5678").await.is_replay_of(&first);
+        server.post_body("/orders", "other", "12345").await.is_first(200, "run 6");
+    }
+}
+
+#[tokio::test]
+async fn layers_of_different_names_do_not_share_keys() {
+    for bench in both().await {
+        let one = bench.serve(bench.layer().name("one"), number).await;
+        let two = bench.serve(bench.layer().name("two"), number).await;
+        one.post("/orders", "k").await.is_first(200, "run 1");
+        two.post("/orders", "k").await.is_first(200, "run 2");
+    }
+}
+
+/// A router that is nested sees less of the path than the client sent.
+#[tokio::test]
+async fn a_layer_in_a_nested_router_tells_whole_paths_apart() {
+    for bench in both().await {
+        let version = || counted(&bench.ledger, number).layer(bench.layer());
+        let server = serve(Router::new().nest("/v1", version()).nest("/v2", version())).await;
+        let one = server.post("/v1/orders", "k").await;
+        one.is_first(200, "run 1");
+        let two = server.post("/v2/orders", "k").await;
+        two.is_first(200, "run 2");
+        server.post("/v1/orders", "k").await.is_replay_of(&one);
+        server.post("/v2/orders", "k").await.is_replay_of(&two);
+    }
+}

@@ -1,0 +1,20 @@
+//! The HTTP layer as its clients see it: real sockets, on the memory store and on a real Redis.
+#![allow(missing_docs)]
+
+mod ambient;
+mod bench;
+mod client;
+mod errors;
+mod flight;
+mod forms;
+mod independence;
+mod keys;
+mod layers;
+mod leases;
+mod payload;
+mod replay;
+mod secrecy;
+mod server;
+mod sizes;
+mod statuses;
+mod store_down;

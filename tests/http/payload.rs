@@ -1,0 +1,125 @@
+//! What must not change under one key.
+
+use crate::bench::both;
+use crate::client::send;
+use crate::server::{Gate, Server, held, number};
+use idempotent_http::Payload;
+use idempotent_runtime::problem::ProblemType;
+use support::until;
+
+/// What became of a repeat.
+#[derive(Debug, PartialEq)]
+enum Repeat {
+    Replayed,
+    Refused,
+}
+
+async fn repeat(server: &Server, key: &str, path: &str, body: &'static str) -> Repeat {
+    let reply = server.post_body(path, key, body).await;
+    if reply.is_replay() {
+        return Repeat::Replayed;
+    }
+    reply.is_problem(422, ProblemType::PayloadMismatch.code());
+    Repeat::Refused
+}
+
+#[tokio::test]
+async fn another_body_or_query_under_a_key_that_is_done_is_refused() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer(), number).await;
+        let first = server.post_body("/orders?a=1", "k", "x").await;
+        first.is_first(200, "run 1");
+        for (path, body) in
+            [("/orders?a=1", "y"), ("/orders?a=1", ""), ("/orders?a=2", "x"), ("/orders", "x")]
+        {
+            assert_eq!(repeat(&server, "k", path, body).await, Repeat::Refused, "{path} {body}");
+        }
+        // A refusal is not stored.
+        server.post_body("/orders?a=1", "k", "x").await.is_replay_of(&first);
+        assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn another_body_or_query_is_refused_while_the_first_is_in_flight() {
+    for bench in both().await {
+        let gate = Gate::shut();
+        let server = bench.serve(bench.layer(), held(&gate)).await;
+        let first = tokio::spawn(send(server.keyed("/orders", "k").body("x")));
+        until(|| bench.runs() == 1).await;
+        for (path, body) in [("/orders", "y"), ("/orders?a=1", "x")] {
+            assert_eq!(repeat(&server, "k", path, body).await, Repeat::Refused, "{path} {body}");
+        }
+        gate.admit(1);
+        first.await.unwrap().is_first(200, "run 1");
+        assert_eq!(bench.runs(), 1);
+    }
+}
+
+const ORDERED: &str = r#"{"amount":5,"to":{"name":"ada","city":"paris"},"note":"a"}"#;
+const REORDERED: &str = r#"{ "note": "a", "to": {"city": "paris", "name": "ada"}, "amount": 5 }"#;
+const OTHER_NOTE: &str = r#"{"amount":5,"to":{"name":"ada","city":"paris"},"note":"b"}"#;
+const OTHER_CITY: &str = r#"{"amount":5,"to":{"name":"ada","city":"rome"},"note":"a"}"#;
+
+#[tokio::test]
+async fn how_bodies_are_compared_can_be_chosen() {
+    use Repeat::{Refused, Replayed};
+    let members = Payload::Members(vec!["/amount".to_owned(), "/to/city".to_owned()]);
+    let cases = [
+        (Payload::Bytes, Refused, Refused, Refused, Refused),
+        (Payload::CanonicalJson, Replayed, Refused, Refused, Refused),
+        (members, Replayed, Replayed, Refused, Replayed),
+        (Payload::Ignored, Replayed, Replayed, Replayed, Replayed),
+    ];
+    for bench in both().await {
+        for (index, (payload, reordered, note, city, query)) in cases.iter().enumerate() {
+            let server = bench.serve(bench.layer().payload(payload.clone()), number).await;
+            let key = index.to_string();
+            assert!(!server.post_body("/orders", &key, ORDERED).await.is_replay());
+            for (path, body, expected) in [
+                ("/orders", ORDERED, &Replayed),
+                ("/orders", REORDERED, reordered),
+                ("/orders", OTHER_NOTE, note),
+                ("/orders", OTHER_CITY, city),
+                ("/orders?a=1", ORDERED, query),
+            ] {
+                let got = repeat(&server, &key, path, body).await;
+                assert_eq!(got, *expected, "{payload:?} {path} {body}");
+            }
+        }
+        assert_eq!(bench.runs(), cases.len());
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_not_json_is_compared_as_bytes() {
+    let members = Payload::Members(vec!["/amount".to_owned()]);
+    for bench in both().await {
+        for (key, payload) in [("a", Payload::CanonicalJson), ("b", members.clone())] {
+            let server = bench.serve(bench.layer().payload(payload), number).await;
+            assert!(!server.post_body("/orders", key, "amount=5").await.is_replay());
+            assert_eq!(repeat(&server, key, "/orders", "amount=5").await, Repeat::Replayed);
+            assert_eq!(repeat(&server, key, "/orders", "amount=6").await, Repeat::Refused);
+            assert_eq!(repeat(&server, key, "/orders", "{}").await, Repeat::Refused);
+        }
+    }
+}
+
+#[tokio::test]
+async fn canonical_json_tells_numbers_apart_that_a_double_would_not() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer().payload(Payload::CanonicalJson), number).await;
+        let pairs = [
+            ("[9007199254740992]", "[9007199254740993]"),
+            ("[18446744073709551614]", "[18446744073709551615]"),
+            ("[-9223372036854775807]", "[-9223372036854775808]"),
+            ("[1]", "[1.0]"),
+        ];
+        for (index, (one, two)) in pairs.into_iter().enumerate() {
+            let key = index.to_string();
+            assert!(!server.post_body("/orders", &key, one).await.is_replay());
+            assert_eq!(repeat(&server, &key, "/orders", one).await, Repeat::Replayed);
+            assert_eq!(repeat(&server, &key, "/orders", two).await, Repeat::Refused, "{two}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A store that does not answer: nothing runs without protection, and what ran is not lost.
+
+use crate::bench::{Bench, Place, both};
+use crate::client::{Reply, send};
+use crate::server::{Gate, held, held_first, number};
+use idempotent_http::IdempotencyLayer;
+use idempotent_runtime::problem::ProblemType;
+use idempotent_runtime::testing::Verb;
+use idempotent_runtime::{Config, OnStoreError};
+use std::sync::Arc;
+use std::time::Duration;
+use support::redis::{RedisServer, signal};
+use support::{until, until_async};
+use tokio::task::JoinHandle;
+
+/// The answer, while the clock of the memory store's callers moves on.
+async fn answer(bench: &Bench, request: JoinHandle<Reply>) -> Reply {
+    until(|| {
+        bench.tick(Duration::from_millis(10));
+        request.is_finished()
+    })
+    .await;
+    request.await.unwrap()
+}
+
+#[tokio::test]
+async fn while_the_store_is_down_requests_are_refused_and_nothing_runs() {
+    for bench in both().await {
+        let (neighbour, store) = bench.neighbour().await;
+        let server = bench.serve(IdempotencyLayer::new(&neighbour), number).await;
+        store.all_down();
+        let refused = answer(&bench, tokio::spawn(send(server.keyed("/orders", "k")))).await;
+        refused.is_problem(503, ProblemType::StoreUnavailable.code());
+        assert!(refused.retry_after() >= 1);
+        assert_eq!(bench.runs(), 0);
+        // A request without a key needs no store.
+        let unkeyed = send(server.request(http::Method::POST, "/orders")).await;
+        unkeyed.is_first(200, "run 1");
+        store.all_up();
+        let second = answer(&bench, tokio::spawn(send(server.keyed("/orders", "k")))).await;
+        second.is_first(200, "run 2");
+    }
+}
+
+#[tokio::test]
+async fn where_availability_goes_first_requests_run_without_the_store() {
+    let config = Config::new().with_on_store_error(OnStoreError::Run);
+    for bench in crate::bench::both_with(config).await {
+        let (neighbour, store) = bench.neighbour().await;
+        let server = bench.serve(IdempotencyLayer::new(&neighbour), number).await;
+        store.all_down();
+        let ran = answer(&bench, tokio::spawn(send(server.keyed("/orders", "k")))).await;
+        ran.is_first(200, "run 1");
+    }
+}
+
+#[tokio::test]
+async fn if_the_store_goes_down_while_the_handler_runs_its_response_gets_through() {
+    for bench in both().await {
+        let gate = Gate::shut();
+        let (neighbour, store) = bench.neighbour().await;
+        let server = bench.serve(IdempotencyLayer::new(&neighbour), held_first(&gate)).await;
+        let first = tokio::spawn(send(server.keyed("/orders", "k")));
+        until(|| bench.runs() == 1).await;
+        store.all_down();
+        gate.admit(1);
+        let first = answer(&bench, first).await;
+        first.is_first(200, "run 1");
+        // It is recorded as soon as the store answers again.
+        let tries = store.calls(Verb::Complete);
+        store.all_up();
+        until(|| {
+            bench.tick(Duration::from_millis(10));
+            store.calls(Verb::Complete) > tries && neighbour.in_flight() == 0
+        })
+        .await;
+        server.post("/orders", "k").await.is_replay_of(&first);
+        assert_eq!(bench.runs(), 1);
+    }
+}
+
+/// A bench whose server is nobody else's.
+async fn alone(arguments: &[&str]) -> (Bench, Arc<RedisServer>) {
+    let server = RedisServer::start_with(&support::redis::installed(), arguments);
+    let server = Arc::new(server);
+    (Bench::redis(Arc::clone(&server), Config::new()).await, server)
+}
+
+#[tokio::test]
+async fn a_redis_that_is_killed_refuses_requests_and_lets_the_running_one_answer() {
+    let (bench, redis) = alone(&[]).await;
+    let gate = Gate::shut();
+    let server = bench.serve(bench.layer(), held(&gate)).await;
+    let first = tokio::spawn(send(server.keyed("/orders", "k")));
+    until(|| bench.runs() == 1).await;
+    signal(redis.process(), "KILL");
+    let refused = server.post("/orders", "other").await;
+    refused.is_problem(503, ProblemType::StoreUnavailable.code());
+    gate.admit(1);
+    first.await.unwrap().is_first(200, "run 1");
+    assert_eq!(bench.runs(), 1);
+}
+
+#[tokio::test]
+async fn a_redis_that_stands_still_refuses_requests_and_records_the_running_one_when_it_goes_on() {
+    let (bench, redis) = alone(&[]).await;
+    let gate = Gate::shut();
+    let server = bench.serve(bench.layer(), held(&gate)).await;
+    let first = tokio::spawn(send(server.keyed("/orders", "k")));
+    until(|| bench.runs() == 1).await;
+    redis.pause();
+    let refused = server.post("/orders", "other").await;
+    refused.is_problem(503, ProblemType::StoreUnavailable.code());
+    gate.admit(1);
+    let first = first.await.unwrap();
+    first.is_first(200, "run 1");
+    redis.go_on();
+    until_async(|| async { server.post("/orders", "k").await.is_replay() }).await;
+    assert_eq!(bench.ledger.ran("/orders"), 1);
+}
+
+#[tokio::test]
+async fn a_full_redis_refuses_requests_and_stores_the_answer_of_the_running_one() {
+    let (bench, redis) = alone(&["--maxmemory-policy", "noeviction"]).await;
+    let gate = Gate::shut();
+    let server = bench.serve(bench.layer(), held(&gate)).await;
+    let first = tokio::spawn(send(server.keyed("/orders", "k")));
+    until(|| bench.runs() == 1).await;
+    let Place::Redis { connection, .. } = &bench.place else { unreachable!() };
+    let limit = async |bytes: &str| {
+        let mut connection = connection.clone();
+        let mut command = redis::cmd("CONFIG");
+        command.arg("SET").arg("maxmemory").arg(bytes);
+        let () = command.query_async(&mut connection).await.unwrap();
+    };
+    limit("1").await;
+    let refused = server.post("/orders", "other").await;
+    refused.is_problem(503, ProblemType::StoreFull.code());
+    gate.admit(1);
+    let first = first.await.unwrap();
+    first.is_first(200, "run 1");
+    server.post("/orders", "k").await.is_replay_of(&first);
+    limit("0").await;
+    gate.admit(1);
+    server.post("/orders", "other").await.is_first(200, "run 2");
+    drop(redis);
+}
