@@ -1,8 +1,6 @@
 //! The Redis store, on real servers.
 #![allow(missing_docs, clippy::print_stdout)]
 
-// Which server, and how many calls: shown beside a failure.
-#![allow(clippy::print_stdout)]
 
 mod cluster;
 mod connect;
