@@ -1,7 +1,6 @@
 //! The Redis store, on real servers.
 #![allow(missing_docs, clippy::print_stdout)]
 
-
 mod cluster;
 mod connect;
 mod connect_errors;
