@@ -17,6 +17,8 @@ mod wakes;
 mod wire;
 
 pub use builder::RedisBuilder;
+#[cfg(feature = "testing")]
+pub(crate) use wire::is_sound;
 
 use self::name::Name;
 use self::server::Server;
