@@ -236,6 +236,26 @@ async fn a_grant_whose_renewal_took_longer_than_the_lease_is_not_used() {
     assert_eq!(bench.run().await.unwrap(), 1);
 }
 
+/// The lease that the renewal asked for would have time left. The one it was to renew has ended, and
+/// others may have run meanwhile.
+#[tokio::test]
+async fn a_grant_that_was_renewed_after_its_end_is_not_used() {
+    let bench = remote();
+    let begin = bench.store.hold_after(Verb::Begin);
+    let renew = bench.store.hold_after(Verb::Renew);
+    let call = bench.spawn();
+    begin.arrived(1).await;
+    bench.clock.advance(LEASE * 2 / 3);
+    begin.open();
+    renew.arrived(2).await;
+    bench.clock.advance(LEASE / 2);
+    renew.open();
+    assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::StoreUnavailable);
+    assert_eq!(bench.runs(), 0);
+    bench.store.answered(Verb::Release, 1).await;
+    assert_eq!(bench.run().await.unwrap(), 1);
+}
+
 /// On the system's clock: these are about threads and runtimes.
 fn quick() -> Idempotency {
     let config = support::strong().with_lease(Duration::from_millis(300));

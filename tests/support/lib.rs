@@ -124,6 +124,11 @@ impl Bench {
 
 /// How large a test is to be: `LONG_TESTS` makes it `long`.
 pub fn size(usual: usize, long: usize) -> usize {
+    pick(usual, long)
+}
+
+/// Which bounds a test has: `LONG_TESTS` makes them `long`.
+pub fn pick<T>(usual: T, long: T) -> T {
     if std::env::var_os("LONG_TESTS").is_some() { long } else { usual }
 }
 

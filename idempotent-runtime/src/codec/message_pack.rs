@@ -2,15 +2,20 @@
 
 use std::io::Cursor;
 
+use rmp_serde::decode::ReadReader;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Codec, CodecError, Decode, Encode, id};
 
-/// Values as MessagePack, with field names, so that fields can be added and reordered.
+/// Values as MessagePack, with field names, so that fields can be added and reordered. Values that
+/// nest deeper than 128 are not read, as in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessagePack;
 
 pub(super) const NAME: &str = "message-pack";
+
+/// How deep a value may nest, the same as in JSON.
+const MAX_DEPTH: usize = 128;
 
 impl Codec for MessagePack {
     fn id(&self) -> u8 {
@@ -28,7 +33,7 @@ impl Codec for MessagePack {
     }
 
     fn decode(&self, bytes: &[u8], into: Decode<'_>) -> Result<(), CodecError> {
-        let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
+        let mut reader = reader(bytes);
         into.deserialize(&mut reader).map_err(unreadable)?;
         expect_end(reader.position(), bytes)
     }
@@ -42,10 +47,19 @@ pub(super) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Resu
 
 /// Reads exactly one value.
 pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
-    let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
+    let mut reader = reader(bytes);
     let value = T::deserialize(&mut reader).map_err(unreadable)?;
     expect_end(reader.position(), bytes)?;
     Ok(value)
+}
+
+type Reader<'a> = rmp_serde::Deserializer<ReadReader<Cursor<&'a [u8]>>>;
+
+fn reader(bytes: &[u8]) -> Reader<'_> {
+    let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
+    // The reader's own limit is deeper than the stack of a thread may be.
+    reader.set_max_depth(MAX_DEPTH);
+    reader
 }
 
 fn unreadable(error: rmp_serde::decode::Error) -> CodecError {

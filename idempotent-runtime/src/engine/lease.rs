@@ -91,6 +91,11 @@ impl Lease {
 
     /// The store confirmed the lease; the request had been sent at `sent_at`.
     pub(crate) fn extended(&self, sent_at: Moment) {
+        // Between the end of a lease and the answer to a renewal the key may have been another's, and
+        // a late copy of the `begin` may have got it back. The keeper may not have seen the end yet.
+        if self.clock.now() >= self.deadline() {
+            self.lose();
+        }
         self.deadline.fetch_max(sent_at.after(self.length).as_nanos(), Relaxed);
         self.renew_at.store(sent_at.after(self.length / 3).as_nanos(), Relaxed);
     }
@@ -328,6 +333,17 @@ mod tests {
         assert!(!lease.is_lost());
         bench.manual.advance(LEASE);
         bench.leases.look(&bench.clock, Moment::FAR);
+        assert!(lease.is_lost());
+    }
+
+    #[test]
+    fn a_renewal_that_is_answered_after_the_end_does_not_bring_the_lease_back() {
+        let bench = bench();
+        let lease = bench.lease(LEASE * 100);
+        bench.manual.advance(LEASE / 3);
+        let sent_at = bench.clock.now();
+        bench.manual.advance(LEASE - LEASE / 3);
+        lease.extended(sent_at);
         assert!(lease.is_lost());
     }
 

@@ -6,7 +6,7 @@ mod future;
 mod memory;
 mod record;
 #[cfg(feature = "redis")]
-mod redis;
+pub(crate) mod redis;
 pub mod table;
 mod watch;
 

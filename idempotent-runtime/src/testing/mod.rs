@@ -24,6 +24,8 @@
 
 mod clock;
 pub mod contract;
+#[doc(hidden)]
+pub mod decoders;
 pub mod differential;
 mod fault;
 mod ledger;

@@ -20,6 +20,8 @@ mod wire;
 pub use builder::RedisBuilder;
 pub use effect::Effect;
 pub(crate) use effect::{EffectTerms, Effected};
+#[cfg(feature = "testing")]
+pub(crate) use wire::is_sound;
 
 use self::name::Name;
 use self::server::Server;

@@ -1,0 +1,53 @@
+//! What reads bytes that anybody may have written, and what must hold of it for any bytes.
+//!
+//! Each function panics if it does not hold, and says whether the bytes were read. Fuzzing and the
+//! property tests call the same ones.
+
+use crate::codec::{CodecError, Codecs};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
+/// The record of a key in Redis.
+#[cfg(feature = "redis")]
+pub fn record(bytes: &[u8]) -> bool {
+    crate::store::redis::is_sound(bytes)
+}
+
+/// A stored value: its codec's byte, then what the codec wrote.
+pub fn stored_value(bytes: &[u8]) -> bool {
+    type Typed = (String, Option<i64>, Vec<u8>, BTreeMap<String, bool>);
+    #[cfg(feature = "encryption")]
+    {
+        let encryption = crate::codec::Encryption::new(0, [7; 32]).allow_plain();
+        if let Ok(plain) = encryption.open(bytes, b"k") {
+            assert_eq!(plain, bytes, "nobody can seal without the key");
+        }
+    }
+    comes_back::<serde_json::Value>(bytes) | comes_back::<Typed>(bytes)
+}
+
+/// Reads a value of this type. What was read is written, read and written as the same again.
+fn comes_back<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> bool {
+    let codecs = Codecs::default();
+    #[cfg(feature = "msgpack")]
+    let codecs = match bytes.first() {
+        Some(&crate::codec::id::MESSAGE_PACK) => {
+            codecs.writing_with(crate::codec::MessagePack).expect("it is built in")
+        }
+        _ => codecs,
+    };
+    let read = |bytes: &[u8]| codecs.decode::<T>(bytes).map_err(not_a_panic);
+    let write = |value: &T| codecs.encode(value).map_err(not_a_panic);
+    let Ok(value) = read(bytes) else { return false };
+    let written = write(&value).expect("what was read can be written");
+    let again = read(&written).expect("what was written can be read");
+    assert_eq!(write(&again).expect("what was read can be written"), written);
+    true
+}
+
+/// Panics of a codec become errors, and must not hide here.
+fn not_a_panic(error: CodecError) -> CodecError {
+    assert!(!error.to_string().ends_with("panicked"), "{error}");
+    error
+}

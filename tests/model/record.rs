@@ -1,0 +1,255 @@
+//! The store of the model: one record and its time to live, changed by the functions of
+//! [`table`](idempotent_runtime::store::table) and by nothing else.
+
+use idempotent_runtime::Abandon;
+use idempotent_runtime::store::table::{self, Living, Write};
+use idempotent_runtime::store::{
+    AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Head, Renewed, Resolution, Resolved,
+    Settled, State, Token,
+};
+use std::cmp::Ordering;
+use std::time::Duration;
+
+/// Time passes in ticks. Whatever happens between two of them happens at one moment.
+pub(crate) type Ticks = u8;
+
+/// What every caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) lease: Ticks,
+    pub(crate) linger: Ticks,
+    pub(crate) retention: Ticks,
+    pub(crate) abandon: Abandon,
+    pub(crate) completion: Completion,
+}
+
+/// Whether `complete` compares tokens. That it has to is seen where it does not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Completion {
+    ByToken,
+    Unconditional,
+}
+
+/// The token of records that an operator resolved.
+pub(crate) const NOBODY: u8 = u8::MAX;
+
+/// One grant, as callers and records name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Attempt {
+    pub(crate) token: u8,
+    pub(crate) number: u8,
+    pub(crate) fence: u8,
+}
+
+/// A record without its time to live: what two stores of equal bytes agree in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Record {
+    pub(crate) attempt: Attempt,
+    pub(crate) state: State,
+    /// Whose body returned what is kept.
+    pub(crate) value: Option<u8>,
+}
+
+impl Ord for Record {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |it: &Self| (it.attempt, it.state as u8, it.value);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Record {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A record that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Kept {
+    pub(crate) record: Record,
+    pub(crate) ttl: Ticks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Verb {
+    Begin,
+    Renew,
+    Complete,
+    Fail,
+    FailFinal,
+    Abandon,
+    Release,
+    /// An operator says that it did happen.
+    ResolveSucceeded,
+    /// An operator says that it did not.
+    ResolveRetry,
+}
+
+/// A verb with what it carries. Of a `begin`, the fence is the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Request {
+    pub(crate) verb: Verb,
+    pub(crate) attempt: Attempt,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Answer {
+    Fresh(Attempt),
+    InFlight,
+    Indeterminate,
+    /// The value that is kept.
+    Succeeded(Option<u8>),
+    /// The error that is kept.
+    FailedFinal(Option<u8>),
+    /// The record says what the caller wanted it to.
+    Done,
+    /// It was not there. `complete` has written it again.
+    Vanished,
+    Superseded,
+    Extended,
+    Lost,
+}
+
+/// What becomes of the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Change {
+    None,
+    Put(Kept),
+    Delete,
+}
+
+impl Terms {
+    /// What the table says to `request`.
+    pub(crate) fn step(&self, kept: Option<Kept>, request: Request) -> (Answer, Change) {
+        let Request { verb, attempt } = request;
+        let living = kept.map(|kept| self.living(kept));
+        let id = self.id(attempt);
+        let retention = time(self.retention);
+        match verb {
+            Verb::Begin => {
+                let (token, claim) = (id.token, id.claim);
+                let request =
+                    BeginRequest { token, fingerprint: None, fence_seed: id.fence, claim };
+                let (answer, write) = table::begin(living, &request);
+                let value = kept.and_then(|kept| kept.record.value);
+                (begun(&answer, value), self.change(write, None))
+            }
+            Verb::Renew => {
+                let (answer, write) = table::renew(living, &id, time(self.lease));
+                let answer = match answer {
+                    Renewed::Extended => Answer::Extended,
+                    Renewed::Lost => Answer::Lost,
+                };
+                (answer, self.change(write, None))
+            }
+            Verb::Complete => {
+                let living = living.filter(|_| self.completion == Completion::ByToken);
+                let (answer, write) = table::complete(living, &id, retention);
+                let answer = match answer {
+                    Completed::Stored | Completed::StoredWithoutValue => Answer::Done,
+                    Completed::Vanished => Answer::Vanished,
+                    Completed::Superseded => Answer::Superseded,
+                };
+                (answer, self.change(write, Some(attempt.token)))
+            }
+            Verb::Fail => self.settled(table::fail(living, &id, &Failure::Free, retention), None),
+            Verb::FailFinal => {
+                let step = table::fail(living, &id, &Failure::Final(None), retention);
+                self.settled(step, Some(attempt.token))
+            }
+            Verb::Abandon => self.settled(table::abandon(living, &id, retention), None),
+            Verb::Release => self.settled(table::release(living, &id, retention), None),
+            Verb::ResolveSucceeded => {
+                self.resolved(table::resolve(living, &Resolution::Succeeded(()), retention))
+            }
+            Verb::ResolveRetry => {
+                self.resolved(table::resolve(living, &Resolution::<()>::Retry, retention))
+            }
+        }
+    }
+
+    /// What is left of the lease of a record that is being processed.
+    pub(crate) fn lease_left(&self, kept: Kept) -> Ticks {
+        let Living { head, ttl } = self.living(kept);
+        ticks(head.lease_left(ttl))
+    }
+
+    fn settled(&self, step: table::Step<Settled>, value: Option<u8>) -> (Answer, Change) {
+        let answer = match step.0 {
+            Settled::Done => Answer::Done,
+            Settled::Vanished => Answer::Vanished,
+            Settled::Superseded => Answer::Superseded,
+        };
+        (answer, self.change(step.1, value))
+    }
+
+    fn resolved(&self, step: table::Step<Resolved>) -> (Answer, Change) {
+        let answer = match step.0 {
+            Resolved::Done => Answer::Done,
+            Resolved::NotFound => Answer::Vanished,
+            Resolved::NotIndeterminate(_) => Answer::Superseded,
+        };
+        (answer, self.change(step.1, None))
+    }
+
+    fn change(&self, write: Write, value: Option<u8>) -> Change {
+        match write {
+            Write::Keep => Change::None,
+            Write::Delete => Change::Delete,
+            Write::Put { head: Head { attempt, state }, ttl } => {
+                let attempt = abstracted(attempt);
+                Change::Put(Kept { record: Record { attempt, state, value }, ttl: ticks(ttl) })
+            }
+        }
+    }
+
+    fn living(&self, kept: Kept) -> Living {
+        let Kept { record: Record { attempt, state, .. }, ttl } = kept;
+        Living { head: Head { attempt: self.id(attempt), state }, ttl: time(ttl) }
+    }
+
+    fn id(&self, attempt: Attempt) -> AttemptId {
+        let Self { lease, linger, abandon, .. } = *self;
+        let mut token = [0; 16];
+        token[15] = attempt.token.wrapping_sub(NOBODY);
+        AttemptId {
+            token: Token::from_bytes(token),
+            number: attempt.number.into(),
+            fence: attempt.fence.into(),
+            fingerprint: None,
+            claim: Claim::Lease { lease: time(lease), linger: time(linger), abandon },
+        }
+    }
+}
+
+fn abstracted(id: AttemptId) -> Attempt {
+    let AttemptId { token, number, fence, .. } = id;
+    let small = |number: u64| u8::try_from(number).expect("the model's numbers are small");
+    Attempt {
+        token: token.to_bytes()[15].wrapping_add(NOBODY),
+        number: small(number.into()),
+        fence: small(fence),
+    }
+}
+
+fn begun(answer: &Begun<()>, value: Option<u8>) -> Answer {
+    match answer {
+        Begun::Fresh(attempt) => Answer::Fresh(abstracted(*attempt)),
+        Begun::InFlight { .. } => Answer::InFlight,
+        Begun::Indeterminate { .. } => Answer::Indeterminate,
+        Begun::Succeeded { .. } => Answer::Succeeded(value),
+        Begun::FailedFinal { .. } => Answer::FailedFinal(value),
+        Begun::Superseded => Answer::Superseded,
+        Begun::Mismatch | Begun::Taken { .. } => {
+            unreachable!("nobody has a payload and nobody takes a window")
+        }
+    }
+}
+
+fn time(ticks: Ticks) -> Duration {
+    Duration::from_secs(ticks.into())
+}
+
+fn ticks(time: Duration) -> Ticks {
+    u8::try_from(time.as_secs()).expect("the model's times are short")
+}

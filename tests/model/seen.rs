@@ -1,0 +1,62 @@
+//! What happened on some schedule. It shows that a model is not empty.
+//!
+//! Noted beside the states and not in them: how a call ended makes no difference to what follows.
+
+use crate::record::{Answer, Verb};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Event {
+    Stored,
+    Replayed,
+    ReplayedError,
+    InFlight,
+    Indeterminate,
+    /// A record that had vanished was written again.
+    Rewritten,
+    /// An answer came after another attempt had taken over.
+    Superseded,
+    /// A `begin` came after its own attempt had ended.
+    EndedBefore,
+    Renewed,
+    /// A grant could no longer be used.
+    TooLate,
+    Released,
+    /// A lease that had run out was taken over.
+    TakenOver,
+    /// A second body started under a record.
+    StartedAgain,
+    Resolved,
+    SwapOfLivingLeaseRefused,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(Arc<AtomicU32>);
+
+impl Seen {
+    pub(crate) fn note(&self, event: Event) {
+        self.0.fetch_or(1 << event as u32, Relaxed);
+    }
+
+    pub(crate) fn has(&self, event: Event) -> bool {
+        self.0.load(Relaxed) & (1 << event as u32) != 0
+    }
+
+    pub(crate) fn answered(&self, verb: Verb, answer: Answer) {
+        self.note(match (verb, answer) {
+            (Verb::Complete, Answer::Done) => Event::Stored,
+            (Verb::Complete, Answer::Vanished) => Event::Rewritten,
+            (Verb::Complete, Answer::Superseded) => Event::Superseded,
+            (Verb::Begin, Answer::Superseded) => Event::EndedBefore,
+            (Verb::Release, Answer::Done) => Event::Released,
+            (Verb::ResolveRetry | Verb::ResolveSucceeded, Answer::Done) => Event::Resolved,
+            (_, Answer::Succeeded(_)) => Event::Replayed,
+            (_, Answer::FailedFinal(_)) => Event::ReplayedError,
+            (_, Answer::InFlight) => Event::InFlight,
+            (_, Answer::Indeterminate) => Event::Indeterminate,
+            (_, Answer::Extended) => Event::Renewed,
+            _ => return,
+        });
+    }
+}
