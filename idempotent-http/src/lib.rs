@@ -4,6 +4,30 @@
 //! The first request with a key runs the handler; its response is stored, and everybody who sends the
 //! same request again gets it, marked as a replay. What is refused is refused with
 //! [problem details](idempotent_runtime::problem) of stable types.
+//!
+//! ```
+//! use axum::Router;
+//! use axum::routing::post;
+//! use idempotent_http::IdempotencyLayer;
+//! use idempotent_runtime::Idempotency;
+//!
+//! /// What an authentication layer puts into the request.
+//! #[derive(Clone)]
+//! struct User(String);
+//!
+//! async fn create_order(body: String) -> String {
+//!     format!("ordered {body}")
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let idem = Idempotency::in_memory()?;
+//! let layer = IdempotencyLayer::new(&idem)
+//!     .require_key()
+//!     .scope(|request| request.extensions.get::<User>().map(|user| user.0.clone()));
+//! let app: Router = Router::new().route("/orders", post(create_order)).layer(layer);
+//! # drop(app);
+//! # Ok(()) }
+//! ```
 
 mod body;
 mod exchange;
