@@ -4,6 +4,8 @@
 //! reaches the generated code.
 
 mod path;
+#[cfg(any(test, not(proc_macro)))]
+pub(crate) mod printed;
 pub(crate) mod quoted;
 mod template;
 mod tokens;

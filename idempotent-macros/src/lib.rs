@@ -23,11 +23,13 @@ mod value;
 #[cfg(test)]
 mod snapshots;
 
+#[cfg(any(test, proc_macro))]
 use proc_macro::TokenStream;
 
 /// Makes an async function run once per key; whoever asks again gets the answer.
 ///
 /// `idempotent_runtime::idempotent` documents every argument with a running example.
+#[cfg(any(test, proc_macro))]
 #[proc_macro_attribute]
 pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
     expand::idempotent(arguments.into(), item.into()).into()
@@ -36,7 +38,15 @@ pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// Lets a struct or an enum be a part of a key.
 ///
 /// `idempotent_runtime::KeyPart` documents the encoding and the options with running examples.
+#[cfg(any(test, proc_macro))]
 #[proc_macro_derive(KeyPart, attributes(key_part))]
 pub fn key_part(item: TokenStream) -> TokenStream {
     derive::key_part(item.into()).into()
+}
+
+/// For `fuzz/`, which builds this crate as a library: whether `text` is a key, and that reading it
+/// keeps what it must.
+#[cfg(not(any(test, proc_macro)))]
+pub fn key_is_sound(text: &str) -> bool {
+    key::printed::is_sound(text)
 }
