@@ -5,8 +5,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use reqwest::RequestBuilder;
 use serde_json::Value;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 pub(crate) const KEY: &str = "idempotency-key";
 
@@ -135,7 +137,8 @@ impl Raw {
     /// Reads until the server closes the connection.
     pub(crate) async fn read_to_end(&mut self) -> Vec<u8> {
         let mut read = Vec::new();
-        self.0.read_to_end(&mut read).await.unwrap();
+        let reading = self.0.read_to_end(&mut read);
+        timeout(Duration::from_secs(60), reading).await.expect("the answer ends").unwrap();
         read
     }
 

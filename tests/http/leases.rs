@@ -23,6 +23,8 @@ async fn a_lease_is_renewed_while_the_handler_runs() {
         let slow = bench.serve(layer, held(&gate)).await;
         let first = tokio::spawn(send(slow.keyed("/orders", "k")));
         until(|| bench.runs() == 1).await;
+        let record = bench.record("/orders", "k").await.unwrap();
+        assert_eq!(record.head.attempt.claim.lease(), lease);
         // Renewed after a third of a lease: four times is longer than the lease.
         for renewals in 1..=4 {
             until(|| {

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -52,6 +53,8 @@ pub(crate) async fn serve(router: Router) -> Server {
         .redirect(reqwest::redirect::Policy::none())
         // A connection that the server closes must not be taken for a free one.
         .pool_max_idle_per_host(0)
+        // Far beyond what any answer needs: a request that hangs is a test that fails.
+        .timeout(Duration::from_secs(60))
         .build()
         .unwrap();
     Server { address, client, task }
