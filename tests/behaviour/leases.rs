@@ -2,7 +2,7 @@
 
 use idempotent_runtime::store::{MemoryStore, State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
-use idempotent_runtime::{Abandon, Current, Error, ErrorKind, Idempotency, Mode, current};
+use idempotent_runtime::{Abandon, Answers, Current, Error, ErrorKind, Idempotency, Mode, current};
 use std::time::Duration;
 use support::{Bench, LEASE, both, local, remote, until, until_async};
 
@@ -251,6 +251,32 @@ async fn a_grant_that_was_renewed_after_its_end_is_not_used() {
     bench.clock.advance(LEASE / 2);
     renew.open();
     assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::StoreUnavailable);
+    assert_eq!(bench.runs(), 0);
+    bench.store.answered(Verb::Release, 1).await;
+    assert_eq!(bench.run().await.unwrap(), 1);
+}
+
+/// A task may wait for its turn, and its process may be paused.
+#[tokio::test]
+async fn a_detached_body_does_not_start_after_its_lease() {
+    let bench = remote();
+    bench.store.down(Verb::Renew);
+    let body = {
+        let bench = bench.clone();
+        async move { Ok::<_, Error>(bench.ledger.record("k")) }
+    };
+    // Time passes after the grant and before the task that was spawned has its turn.
+    let pause = async {
+        while bench.store.answers(Verb::Begin) == 0 {
+            tokio::task::yield_now().await;
+        }
+        bench.clock.advance(LEASE);
+    };
+    let call = bench.op().run_detached(Answers::kept(), body);
+    let (answer, ()) = tokio::join!(biased; call, pause);
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
+    assert!(!error.body_ran());
     assert_eq!(bench.runs(), 0);
     bench.store.answered(Verb::Release, 1).await;
     assert_eq!(bench.run().await.unwrap(), 1);

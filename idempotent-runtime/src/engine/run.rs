@@ -281,6 +281,12 @@ async fn execute<T, E, F>(
 where
     F: Future<Output = Result<T, E>>,
 {
+    if running.is_too_late() {
+        let error = running.error(ErrorKind::StoreUnavailable);
+        let error = error.with_message("the lease ended before the body could start");
+        end.ends(Ending::from(error.kind()));
+        return Err((answers.refuse)(error));
+    }
     let span = span(running);
     running.start();
     let timer = BodyTimer::start(&running.lease().operation);
