@@ -11,6 +11,20 @@ pub(crate) use platform::{
     Mutex, MutexGuard, Notify, OwnedNotified, RandomState, atomic, rng, run_on_thread, spawn_on,
     thread_number,
 };
+use std::ops::Deref;
+
+/// A value on cache lines of its own: threads that use its neighbours do not slow each other down.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct CachePadded<T>(pub(crate) T);
+
+impl<T> Deref for CachePadded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
 
 /// Locks, also after a panic elsewhere: what the locks of this crate guard is consistent between
 /// any two statements.

@@ -1,16 +1,15 @@
 //! How many calls are under way, counted without one cache line that all threads write to.
 
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use crate::sync::{shards, thread_number};
+use crate::sync::{CachePadded, shards, thread_number};
 
 const STRIPES: usize = shards(16);
 
 /// A count that many threads change and few read.
 #[derive(Debug)]
-pub(crate) struct Calls([Stripe; STRIPES]);
+pub(crate) struct Calls([CachePadded<Stripe>; STRIPES]);
 
 #[derive(Debug, Default)]
-#[repr(align(128))]
 struct Stripe {
     begun: AtomicUsize,
     ended: AtomicUsize,
@@ -18,7 +17,7 @@ struct Stripe {
 
 impl Calls {
     pub(crate) fn new() -> Self {
-        Self(std::array::from_fn(|_| Stripe::default()))
+        Self(std::array::from_fn(|_| CachePadded::default()))
     }
 
     pub(crate) fn begin(&self) {

@@ -11,7 +11,7 @@ use crate::operation_name::OperationName;
 use crate::store::{AttemptId, RenewRequest};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use crate::sync::{Mutex, Notify, lock, shards};
+use crate::sync::{CachePadded, Mutex, Notify, lock, shards, thread_number};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +37,9 @@ pub(crate) struct Lease {
     /// The attempt has ended; the key is no longer held by it.
     ended: AtomicBool,
     clock: Clock,
-    /// Where the registry holds it.
+    /// Which shard of the registry holds it: that of the thread it was begun on.
+    shard: usize,
+    /// Where in its shard it stands.
     index: AtomicUsize,
 }
 
@@ -76,6 +78,7 @@ impl Lease {
             ended: AtomicBool::new(false),
             clock: terms.clock.clone(),
             lost_signal: Notify::new(),
+            shard: thread_number() % SHARDS,
             index: AtomicUsize::new(usize::MAX),
         }
     }
@@ -151,7 +154,7 @@ const SHARDS: usize = shards(16);
 /// The attempts that run in this process.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    shards: [Mutex<Vec<Arc<Lease>>>; SHARDS],
+    shards: [CachePadded<Mutex<Vec<Arc<Lease>>>>; SHARDS],
     /// In one order with what else a shutdown looks at: see [`Keeper`](super::keeper::Keeper).
     count: Calls,
     /// When the keeper wakes next. A lease that needs it earlier has to wake it.
@@ -162,7 +165,7 @@ pub(crate) struct Leases {
 impl Leases {
     pub(crate) fn new() -> Self {
         Self {
-            shards: std::array::from_fn(|_| Mutex::new(Vec::new())),
+            shards: std::array::from_fn(|_| CachePadded::default()),
             count: Calls::new(),
             next_look: AtomicU64::new(Moment::FAR.as_nanos()),
             keeper: Notify::new(),
@@ -239,7 +242,7 @@ impl Leases {
     }
 
     fn shard(&self, lease: &Lease) -> &Mutex<Vec<Arc<Lease>>> {
-        &self.shards[usize::from(lease.attempt.token.to_bytes()[0]) % SHARDS]
+        &self.shards[lease.shard]
     }
 }
 
