@@ -128,7 +128,7 @@ fn bare(text: &str) -> Result<String, Problem> {
     checked(text.to_owned())
 }
 
-fn checked(key: String) -> Result<String, Problem> {
+pub(crate) fn checked(key: String) -> Result<String, Problem> {
     if key.is_empty() {
         return Err(invalid("the key is empty"));
     }

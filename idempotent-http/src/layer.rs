@@ -3,9 +3,9 @@
 use crate::key::Syntax;
 use crate::payload::Payload;
 use crate::service::IdempotencyService;
-use crate::settings::{Presence, Settings, Usage, is_deterministic_or_server_error};
+use crate::settings::{Presence, Settings, Usage, is_deterministic};
 use http::request::Parts;
-use http::{HeaderName, Method};
+use http::{HeaderName, Method, StatusCode};
 use idempotent_runtime::{Abandon, Idempotency};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ use tower_layer::Layer;
 /// clients must not see each other's, set a [`scope`](Self::scope).
 ///
 /// A key belongs to one method and one path. In a router that axum nests, a layer sees the path
-/// without its prefix; with the feature `axum` the whole path counts.
+/// without its prefix; the whole path counts all the same, unless the feature `axum` is off.
 #[derive(Clone, Debug)]
 pub struct IdempotencyLayer {
     settings: Arc<Settings>,
@@ -121,13 +121,30 @@ impl IdempotencyLayer {
     /// Also stores responses with a status of 5xx.
     #[must_use]
     pub fn store_server_errors(self) -> Self {
-        self.with(|it| it.is_stored = is_deterministic_or_server_error)
+        self.store_statuses(|status| status.is_server_error() || is_deterministic(status))
+    }
+
+    /// The statuses with which responses are stored. All others free the key: the handler runs again
+    /// when the request is sent again.
+    #[must_use]
+    pub fn store_statuses(
+        self,
+        is_stored: impl Fn(StatusCode) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|it| it.is_stored = Arc::new(is_stored))
     }
 
     /// How long a repeat waits for the first request before it is told that that is in progress.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|it| it.wait = wait)
+    }
+
+    /// When a client whose first request is in progress is told to come back, at the latest; a
+    /// second if not set. It is told earlier if the lease ends earlier.
+    #[must_use]
+    pub fn retry_after(self, at_most: Duration) -> Self {
+        self.with(|it| it.retry_after = at_most)
     }
 
     /// How long responses are kept.

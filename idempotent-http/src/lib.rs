@@ -30,6 +30,8 @@
 //! ```
 
 mod body;
+#[cfg(feature = "client")]
+pub mod client;
 mod exchange;
 mod form;
 mod headers;

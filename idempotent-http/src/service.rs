@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, Answers, Error, Mode, ambient};
+use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, ambient};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -242,7 +242,19 @@ where
         Ok(Ok(outcome)) => Ok(outcome.value.into_first()),
         Ok(Err(NoAnswer::Freed(response))) => Ok(*response),
         Ok(Err(NoAnswer::Failed(error))) => Err(error),
-        Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&Problem::from(&error))),
+        Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&refusal(&error, settings))),
+    }
+}
+
+fn refusal(error: &Error, settings: &Settings) -> Problem {
+    let problem = Problem::from(error);
+    match (error.kind(), error.retry_after()) {
+        // The rest of the lease says when to come back if the first request's server has died. Most
+        // likely it has not.
+        (ErrorKind::InProgress, Some(lease)) => {
+            problem.retry_after(lease.min(settings.retry_after))
+        }
+        _ => problem,
     }
 }
 

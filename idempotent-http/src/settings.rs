@@ -24,9 +24,10 @@ pub(crate) struct Settings {
     pub(crate) payload: Payload,
     pub(crate) max_request_bytes: usize,
     pub(crate) max_response_bytes: usize,
-    pub(crate) is_stored: fn(StatusCode) -> bool,
+    pub(crate) is_stored: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
     pub(crate) wait: Duration,
     pub(crate) retention: Duration,
+    pub(crate) retry_after: Duration,
     pub(crate) lease: Option<Duration>,
     pub(crate) abandon: Option<Abandon>,
 }
@@ -63,8 +64,9 @@ impl Settings {
             payload: Payload::Bytes,
             max_request_bytes: MEBIBYTE,
             max_response_bytes: MEBIBYTE - MEBIBYTE / 16,
-            is_stored: is_deterministic,
+            is_stored: Arc::new(is_deterministic),
             wait: Duration::ZERO,
+            retry_after: Duration::from_secs(1),
             retention: DAY,
             lease: None,
             abandon: None,
@@ -84,11 +86,6 @@ pub(crate) fn is_deterministic(status: StatusCode) -> bool {
     !status.is_server_error() && !TRANSIENT.contains(&status)
 }
 
-/// As [`is_deterministic`], and errors of the server.
-pub(crate) fn is_deterministic_or_server_error(status: StatusCode) -> bool {
-    status.is_server_error() || is_deterministic(status)
-}
-
 impl fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -101,6 +98,7 @@ impl fmt::Debug for Settings {
             .field("scoped", &self.scope.is_some())
             .field("payload", &self.payload)
             .field("wait", &self.wait)
+            .field("retry_after", &self.retry_after)
             .field("retention", &self.retention)
             .finish_non_exhaustive()
     }

@@ -98,6 +98,25 @@ impl ProblemType {
     pub fn uri(self) -> String {
         format!("{PAGES}{}.md", self.code())
     }
+
+    /// The type with this code.
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.code() == code)
+    }
+
+    /// Whether the same request with the same key gets another answer later.
+    pub fn is_transient(self) -> bool {
+        matches!(
+            self,
+            Self::InProgress
+                | Self::Superseded
+                | Self::StoreUnavailable
+                | Self::StoreFull
+                | Self::NotReplicated
+                | Self::ShuttingDown
+                | Self::BodyIncomplete
+        )
+    }
 }
 
 impl From<ErrorKind> for ProblemType {
@@ -239,13 +258,26 @@ mod tests {
         }
     }
 
+    fn page(kind: ProblemType) -> String {
+        let path = format!("{}/../docs/problems/{}.md", env!("CARGO_MANIFEST_DIR"), kind.code());
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
     #[test]
-    fn every_type_has_a_page() {
+    fn every_type_has_a_page_that_tells_to_send_it_again_if_that_helps() {
         for kind in ProblemType::ALL {
-            let page =
-                format!("{}/../docs/problems/{}.md", env!("CARGO_MANIFEST_DIR"), kind.code());
-            assert!(std::path::Path::new(&page).is_file(), "{page} is missing");
+            let page = page(*kind).to_lowercase();
+            let again = page.contains("with the same key") && page.contains("send the");
+            assert_eq!(again, kind.is_transient(), "{}", kind.code());
         }
+    }
+
+    #[test]
+    fn a_type_is_found_by_its_code() {
+        for kind in ProblemType::ALL {
+            assert_eq!(ProblemType::from_code(kind.code()), Some(*kind));
+        }
+        assert_eq!(ProblemType::from_code("in progress"), None);
     }
 
     #[test]

@@ -67,6 +67,20 @@ async fn server_errors_are_stored_where_that_is_switched_on_and_transient_answer
     }
 }
 
+#[tokio::test]
+async fn the_statuses_that_are_stored_can_be_chosen() {
+    for bench in both().await {
+        let layer = bench.layer().store_statuses(|status| status == StatusCode::NOT_FOUND);
+        let server = bench.serve(layer, status).await;
+        let [first, again] = twice(&bench, &server, 404).await;
+        again.is_replay_of(&first);
+        for status in [200, 303, 422, 500] {
+            let [_, again] = twice(&bench, &server, status).await;
+            assert!(!again.is_replay(), "{status}");
+        }
+    }
+}
+
 /// Panics in every run but the last of [`ROUNDS`].
 async fn panics(run: Run) -> String {
     assert_eq!(run.number, ROUNDS, "the handler panics, as it should");

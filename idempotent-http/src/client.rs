@@ -1,0 +1,269 @@
+//! The client's side: a request that is sent until it is answered, each time with the same key.
+//!
+//! ```no_run
+//! use idempotent_http::client::Retry;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let http = reqwest::Client::new();
+//! let order = http.post("http://localhost:3000/orders").body(r#"{"item":"lamp"}"#);
+//! let response = Retry::new().send(order).await?;
+//! println!("{}", response.status());
+//! # Ok(()) }
+//! ```
+
+mod error;
+mod verdict;
+
+pub use error::{SendError, SendErrorKind};
+
+use crate::key::checked;
+use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
+use idempotent_runtime::ids;
+use rand::RngExt as _;
+use reqwest::{Client, Request, RequestBuilder, Response, ResponseBuilderExt as _};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+use verdict::Verdict;
+
+/// Sends a request until it is answered, each time with the same key.
+///
+/// A request that got no answer, or only a part of one, may have been handled or not. Sent again
+/// with its key to a server that honours keys, it is handled once all the same. **Do not use this
+/// against a server that ignores them.**
+///
+/// # What is sent again
+/// - What got no answer: the connection could not be made, broke, or was silent for too long.
+/// - 408, 425, 429, 500, 502, 503 and 504, and 409 with a `Retry-After`. The pause is what
+///   `Retry-After` asks for; without one, it grows from try to try.
+///
+/// Never sent again: everything else, 422 above all, which says that the key was used for another
+/// request. If the server names an [idempotency problem](idempotent_runtime::problem), that decides
+/// instead of the status.
+///
+/// # The key
+/// A random one, made for each [`send`](Self::send) of a request that is not safe. It is gone with
+/// this process: where a request must be handled once although its client may crash, make the key
+/// first, write it down beside the work, and [`send_with_key`](Self::send_with_key).
+#[derive(Clone, Debug)]
+pub struct Retry {
+    header: HeaderName,
+    max_attempts: u32,
+    patience: Duration,
+    attempt_timeout: Duration,
+    first_pause: Duration,
+    longest_pause: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            header: HeaderName::from_static("idempotency-key"),
+            max_attempts: 10,
+            patience: Duration::from_secs(120),
+            attempt_timeout: Duration::from_secs(30),
+            first_pause: Duration::from_millis(200),
+            longest_pause: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Retry {
+    /// Up to ten attempts within two minutes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The header that carries the key; `Idempotency-Key` if not set.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName) -> Self {
+        self.header = name;
+        self
+    }
+
+    /// How often a request is sent at most; at least once, whatever is set here.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = attempts;
+        self
+    }
+
+    /// How long all attempts together may take, pauses included.
+    ///
+    /// A server that dies while it handles a request leaves its key taken until its lease ends, 30
+    /// seconds by default: less patience than that gives up on it.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How long one attempt may take, until the whole answer is there. A time-out of the request's
+    /// own goes before.
+    #[must_use]
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.attempt_timeout = timeout;
+        self
+    }
+
+    /// The first pause between two attempts, and the longest. They double, and vary by up to a half
+    /// so that clients do not come back together.
+    #[must_use]
+    pub fn pauses(mut self, first: Duration, longest: Duration) -> Self {
+        self.first_pause = first;
+        self.longest_pause = longest.max(first);
+        self
+    }
+
+    /// Sends a request, and reads the whole answer.
+    ///
+    /// If the request has the key's header, that is its key. If not, and it is not a safe one, it
+    /// gets a new key. The answer may be one that was to be sent again, if there was no time or
+    /// attempt left.
+    ///
+    /// # Errors
+    /// There was no answer; or the request could not be sent.
+    pub async fn send(&self, request: RequestBuilder) -> Result<Response, SendError> {
+        let (client, request) = built(request)?;
+        let needs_key =
+            !request.method().is_safe() && !request.headers().contains_key(&self.header);
+        let key = match needs_key {
+            true => Some(quoted(&ids::uuid_v7())?),
+            false => None,
+        };
+        self.deliver(&client, request, key).await
+    }
+
+    /// As [`send`](Self::send), with a key of the caller's own: 1 to 255 characters of printable
+    /// ASCII. It takes the place of one that the request has.
+    ///
+    /// # Errors
+    /// There was no answer; or the request could not be sent.
+    pub async fn send_with_key(
+        &self,
+        request: RequestBuilder,
+        key: &str,
+    ) -> Result<Response, SendError> {
+        let key = quoted(key)?;
+        let (client, request) = built(request)?;
+        self.deliver(&client, request, Some(key)).await
+    }
+
+    async fn deliver(
+        &self,
+        client: &Client,
+        mut request: Request,
+        key: Option<HeaderValue>,
+    ) -> Result<Response, SendError> {
+        if let Some(key) = key {
+            request.headers_mut().insert(self.header.clone(), key);
+        }
+        let timeout = request.timeout().copied().unwrap_or(self.attempt_timeout);
+        let started = Instant::now();
+        let time_left = || self.patience.saturating_sub(started.elapsed());
+        let mut pauses = Pauses { next: self.first_pause, longest: self.longest_pause };
+        let mut attempts = 0;
+        let mut may_have_run = false;
+        loop {
+            let Some(mut attempt) = request.try_clone() else {
+                return Err(SendError::not_sent(SendErrorKind::NotRepeatable));
+            };
+            *attempt.timeout_mut() = Some(timeout.min(time_left()));
+            attempts += 1;
+            let answer = whole_answer(client, attempt).await;
+            let verdict = match &answer {
+                Ok(answer) => Verdict::of(answer),
+                Err(error) => Verdict::of_error(error),
+            };
+            may_have_run |= answer.as_ref().map_or_else(|error| !error.is_connect(), |_| true);
+            let pause = match verdict {
+                Verdict::Again { after } => Some(after.unwrap_or_else(|| pauses.next())),
+                Verdict::Final => None,
+            };
+            let pause = pause.filter(|pause| *pause < time_left() && attempts < self.max_attempts);
+            let Some(pause) = pause else {
+                return answer.map(Response::from).map_err(|error| {
+                    let key = request.headers().get(&self.header).cloned();
+                    SendError::no_answer(error, key, attempts, may_have_run)
+                });
+            };
+            tracing::debug!(target: "idempotent", attempts, ?pause, "the request is sent again");
+            sleep(pause).await;
+        }
+    }
+}
+
+/// Pauses that double and vary.
+struct Pauses {
+    next: Duration,
+    longest: Duration,
+}
+
+impl Pauses {
+    fn next(&mut self) -> Duration {
+        let full = u64::try_from(self.next.as_millis()).unwrap_or(u64::MAX);
+        self.next = self.next.saturating_mul(2).min(self.longest);
+        Duration::from_millis(rand::rng().random_range(full / 2..=full))
+    }
+}
+
+fn built(request: RequestBuilder) -> Result<(Client, Request), SendError> {
+    let (client, request) = request.build_split();
+    match request {
+        Ok(request) => Ok((client, request)),
+        Err(error) => Err(SendError::not_sent(SendErrorKind::InvalidRequest).with_source(error)),
+    }
+}
+
+/// The key as the draft standard writes it: a quoted string.
+fn quoted(key: &str) -> Result<HeaderValue, SendError> {
+    let invalid = || SendError::not_sent(SendErrorKind::InvalidKey);
+    let key = checked(key.to_owned()).map_err(|_| invalid())?;
+    let escaped = key.replace('\\', r"\\").replace('"', r#"\""#);
+    HeaderValue::from_str(&format!("\"{escaped}\"")).map_err(|_| invalid())
+}
+
+/// Sends a request once. An answer of which a part is missing is none.
+async fn whole_answer(
+    client: &Client,
+    request: Request,
+) -> Result<http::Response<Bytes>, reqwest::Error> {
+    let mut response = client.execute(request).await?;
+    let url = response.url().clone();
+    let whole = http::Response::builder().url(url).body(Bytes::new());
+    let mut whole = whole.unwrap_or_default();
+    *whole.status_mut() = response.status();
+    *whole.version_mut() = response.version();
+    *whole.headers_mut() = std::mem::take(response.headers_mut());
+    whole.extensions_mut().extend(std::mem::take(response.extensions_mut()));
+    *whole.body_mut() = response.bytes().await?;
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Syntax, parse};
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_vary() {
+        let millis = Duration::from_millis;
+        let mut pauses = Pauses { next: millis(100), longest: millis(400) };
+        for full in [100, 200, 400, 400, 400] {
+            let pause = pauses.next();
+            assert!(pause >= millis(full / 2) && pause <= millis(full), "{pause:?} of {full}");
+        }
+    }
+
+    #[test]
+    fn keys_are_written_so_that_the_layer_reads_them() {
+        for key in ["k", "a b", r#"a"b\c"#, &"x".repeat(255)] {
+            let value = quoted(key).unwrap();
+            assert_eq!(parse(value.as_bytes(), Syntax::Strict).unwrap(), key);
+        }
+        for key in ["", "schl\u{fc}ssel", "a\nb", &"x".repeat(256)] {
+            assert_eq!(quoted(key).unwrap_err().kind(), SendErrorKind::InvalidKey);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether a request is to be sent again.
+
+use http::header::{HeaderMap, RETRY_AFTER};
+use http::{Response, StatusCode};
+use idempotent_runtime::problem::{CODE_HEADER, ProblemType};
+use std::time::{Duration, SystemTime};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Final,
+    Again {
+        /// How long the server asks to wait.
+        after: Option<Duration>,
+    },
+}
+
+impl Verdict {
+    pub(super) fn of<B>(answer: &Response<B>) -> Self {
+        let after = retry_after(answer.headers(), SystemTime::now());
+        let again = match problem_code(answer.headers()) {
+            Some(code) => ProblemType::from_code(code).is_some_and(ProblemType::is_transient),
+            None => match answer.status() {
+                StatusCode::CONFLICT => after.is_some(),
+                status => is_transient(status),
+            },
+        };
+        if again { Self::Again { after } } else { Self::Final }
+    }
+
+    /// A request that was never one, or that was sent in circles, fares no better next time.
+    pub(super) fn of_error(error: &reqwest::Error) -> Self {
+        match error.is_builder() || error.is_redirect() {
+            true => Self::Final,
+            false => Self::Again { after: None },
+        }
+    }
+}
+
+/// What kind of refusal it is, if it is one of an idempotency layer's own.
+fn problem_code(headers: &HeaderMap) -> Option<&str> {
+    Some(headers.get(CODE_HEADER)?.to_str().unwrap_or_default())
+}
+
+fn is_transient(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504)
+}
+
+/// `Retry-After`, in seconds or as a date.
+fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => {
+            let date = httpdate::parse_http_date(text).ok()?;
+            Some(date.duration_since(now).unwrap_or_default())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(status: u16, headers: &[(&'static str, &'static str)]) -> Verdict {
+        let mut answer = Response::new(());
+        *answer.status_mut() = StatusCode::from_u16(status).unwrap();
+        for (name, value) in headers {
+            answer.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        Verdict::of(&answer)
+    }
+
+    const AT_ONCE: Verdict = Verdict::Again { after: None };
+
+    fn after(seconds: u64) -> Verdict {
+        Verdict::Again { after: Some(Duration::from_secs(seconds)) }
+    }
+
+    #[test]
+    fn what_passes_is_sent_again_and_nothing_else() {
+        for status in [408, 425, 429, 500, 502, 503, 504] {
+            assert_eq!(verdict(status, &[]), AT_ONCE, "{status}");
+        }
+        for status in [200, 201, 204, 303, 400, 401, 403, 404, 409, 413, 422, 501, 505] {
+            assert_eq!(verdict(status, &[]), Verdict::Final, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_is_sent_again_when_the_server_says_when() {
+        assert_eq!(verdict(409, &[("retry-after", "3")]), after(3));
+        assert_eq!(verdict(422, &[("retry-after", "3")]), Verdict::Final);
+    }
+
+    #[test]
+    fn the_code_of_a_problem_goes_before_its_status() {
+        for kind in ProblemType::ALL {
+            let headers = [(CODE_HEADER, kind.code()), ("retry-after", "2")];
+            let expected = if kind.is_transient() { after(2) } else { Verdict::Final };
+            assert_eq!(verdict(kind.status(), &headers), expected, "{}", kind.code());
+        }
+        assert_eq!(verdict(503, &[(CODE_HEADER, "of a later version")]), Verdict::Final);
+    }
+
+    #[test]
+    fn retry_after_is_a_number_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let read = |text: &'static str| {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
+            retry_after(&headers, now)
+        };
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(read("120"), seconds(120));
+        assert_eq!(read("Sun, 09 Sep 2001 01:46:45 GMT"), seconds(5));
+        assert_eq!(read("Sun, 09 Sep 2001 01:46:30 GMT"), seconds(0));
+        assert_eq!(read("soon"), None);
+        assert_eq!(read("-1"), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! A client that sends its request until it is answered.
+
+use crate::bench::both;
+use crate::client::KEY;
+use crate::server::{Gate, Server, held_first, number, serve};
+use crate::unreliable::{Fate, Unreliable};
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use http::{HeaderName, StatusCode};
+use http_body_util::channel::Channel;
+use idempotent_http::client::{Retry, SendErrorKind};
+use idempotent_runtime::problem::{CODE_HEADER, ProblemType};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::until;
+
+/// Soon enough for a test.
+fn retry() -> Retry {
+    Retry::new().pauses(Duration::from_millis(5), Duration::from_millis(20)).max_attempts(50)
+}
+
+/// The first connections fare as `fates` says, all others well.
+fn first(fates: &'static [Fate]) -> impl Fn(usize) -> Fate + Send + 'static {
+    |connection| fates.get(connection).copied().unwrap_or(Fate::Delivered)
+}
+
+fn is_replay(response: &reqwest::Response) -> bool {
+    response.headers().get("idempotent-replayed").is_some_and(|value| value == "true")
+}
+
+/// A service without our layer: what it is asked, and what it says.
+struct Script {
+    server: Server,
+    keys: Arc<Mutex<Vec<Option<String>>>>,
+}
+
+impl Script {
+    /// Answers the n-th request as `answer` says, counted from 0.
+    async fn new(answer: impl Fn(usize) -> Response + Clone + Send + Sync + 'static) -> Self {
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&keys);
+        let handler = async move |headers: http::HeaderMap| {
+            let key = headers.get(KEY).map(|key| key.to_str().unwrap().to_owned());
+            let mut heard = heard.lock().unwrap();
+            heard.push(key);
+            answer(heard.len() - 1)
+        };
+        let server = serve(Router::new().route("/", post(handler.clone()).get(handler))).await;
+        Self { server, keys }
+    }
+
+    fn post(&self) -> reqwest::RequestBuilder {
+        self.server.client.post(self.server.url("/"))
+    }
+
+    /// The keys that were sent, in order.
+    fn keys(&self) -> Vec<Option<String>> {
+        self.keys.lock().unwrap().clone()
+    }
+}
+
+fn status(status: u16) -> Response {
+    StatusCode::from_u16(status).unwrap().into_response()
+}
+
+fn with(status: u16, headers: &[(&'static str, &'static str)]) -> Response {
+    let mut response = self::status(status);
+    for (name, value) in headers {
+        response.headers_mut().insert(HeaderName::from_static(name), value.parse().unwrap());
+    }
+    response
+}
+
+#[tokio::test]
+async fn what_the_network_loses_is_sent_again_and_handled_once() {
+    for (fate, replayed) in [
+        (Fate::RequestLost, false),
+        (Fate::ReplyLost, true),
+        // In the middle of the headers, and of the body.
+        (Fate::ReplyCut(30), true),
+        (Fate::ReplyCut(120), true),
+    ] {
+        for bench in both().await {
+            let answer = async |_| "a longer answer ".repeat(16);
+            let server = bench.serve(bench.layer().require_key(), answer).await;
+            let plan = move |connection| if connection == 0 { fate } else { Fate::Delivered };
+            let way = Unreliable::to(&server, plan).await;
+            let request = server.client.post(way.url("/orders")).body("lamp");
+            let response = retry().send(request).await.unwrap();
+            assert_eq!(is_replay(&response), replayed, "{fate:?}");
+            assert_eq!(response.url().path(), "/orders");
+            assert_eq!(response.text().await.unwrap(), "a longer answer ".repeat(16));
+            assert_eq!((bench.runs(), way.connections()), (1, 2), "{fate:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_is_given_up_and_asked_again() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer(), number).await;
+        let way = Unreliable::to(&server, first(&[Fate::Silent])).await;
+        let patient = retry().attempt_timeout(Duration::from_millis(500));
+        // The client's own time-out is far longer.
+        let response = patient.send(server.client.post(way.url("/orders"))).await.unwrap();
+        assert!(is_replay(&response));
+        assert_eq!(response.text().await.unwrap(), "run 1");
+        assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn each_of_many_requests_is_handled_once_on_a_way_that_loses_half_of_them() {
+    const REQUESTS: usize = 60;
+    for bench in both().await {
+        let server = bench.serve(bench.layer().require_key(), number).await;
+        let chance = Mutex::new(StdRng::seed_from_u64(7));
+        let way =
+            Unreliable::to(&server, move |_| match chance.lock().unwrap().random_range(0..8) {
+                0 => Fate::RequestLost,
+                1 | 2 => Fate::ReplyLost,
+                3 => Fate::ReplyCut(90),
+                _ => Fate::Delivered,
+            })
+            .await;
+        let answers = (0..REQUESTS).map(|item| {
+            let request = server.client.post(way.url("/orders")).body(item.to_string());
+            async move { retry().send(request).await.unwrap().text().await.unwrap() }
+        });
+        let answers: HashSet<String> = all_at_once(answers).await.into_iter().collect();
+        assert_eq!(answers.len(), REQUESTS, "each has an answer of its own");
+        assert_eq!(bench.runs(), REQUESTS);
+        assert!(way.connections() > REQUESTS, "nothing was lost");
+    }
+}
+
+async fn all_at_once<F>(all: impl Iterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let tasks: Vec<_> = all.map(tokio::spawn).collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    answers
+}
+
+#[tokio::test]
+async fn a_request_in_progress_is_waited_for() {
+    for bench in both().await {
+        let gate = Gate::shut();
+        let server = Arc::new(bench.serve(bench.layer(), held_first(&gate)).await);
+        let began = Arc::clone(&server);
+        let owner = tokio::spawn(async move { began.post("/orders", "\"k\"").await });
+        until(|| bench.runs() == 1).await;
+        let way = Unreliable::to(&server, first(&[])).await;
+        let request = server.client.post(way.url("/orders"));
+        let repeat = tokio::spawn(async move { retry().send_with_key(request, "k").await });
+        // Whoever comes a second time was refused the first time.
+        until(|| way.connections() == 2).await;
+        gate.admit(1);
+        let repeat = repeat.await.unwrap().unwrap();
+        assert!(is_replay(&repeat));
+        assert_eq!(repeat.text().await.unwrap(), owner.await.unwrap().text());
+        assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_pause_is_what_the_server_asks_for() {
+    let in_progress = [(CODE_HEADER, ProblemType::InProgress.code()), ("retry-after", "1")];
+    let script = Script::new(move |request| match request {
+        0 => with(409, &in_progress),
+        1 => with(503, &[("retry-after", "0")]),
+        _ => status(201),
+    })
+    .await;
+    let started = Instant::now();
+    // Without what the server asks for, it would come back in an hour.
+    let hours = Duration::from_secs(3600);
+    let response = Retry::new().pauses(hours, hours).send(script.post()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::CREATED);
+    assert!(started.elapsed() >= Duration::from_secs(1));
+    assert_eq!(script.keys().len(), 3);
+}
+
+#[tokio::test]
+async fn all_attempts_carry_one_key_and_the_next_request_another() {
+    let script = Script::new(|request| status(if request % 3 == 2 { 200 } else { 500 })).await;
+    for _ in 0..2 {
+        retry().send(script.post()).await.unwrap();
+    }
+    let keys = script.keys();
+    assert_eq!(keys.len(), 6);
+    assert!(keys[..3].iter().all(|key| key.is_some() && *key == keys[0]), "{keys:?}");
+    assert!(keys[3..].iter().all(|key| key.is_some() && *key == keys[3]), "{keys:?}");
+    assert_ne!(keys[0], keys[3]);
+}
+
+#[tokio::test]
+async fn a_key_that_the_request_has_is_kept() {
+    let script = Script::new(|request| status(if request == 0 { 502 } else { 200 })).await;
+    retry().send(script.post().header(KEY, "mine")).await.unwrap();
+    retry().send_with_key(script.post().header(KEY, "mine"), "a \"b\"").await.unwrap();
+    let keys: Vec<_> = script.keys().into_iter().flatten().collect();
+    assert_eq!(keys, ["mine", "mine", r#""a \"b\"""#]);
+}
+
+#[tokio::test]
+async fn safe_requests_get_no_key_and_are_sent_again_as_well() {
+    let script = Script::new(|request| status(if request == 0 { 503 } else { 200 })).await;
+    let get = script.server.client.get(script.server.url("/"));
+    assert_eq!(retry().send(get).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(script.keys(), [None, None]);
+}
+
+#[tokio::test]
+async fn a_key_used_for_another_payload_is_not_sent_again() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer(), number).await;
+        server.post_body("/orders", "\"k\"", "lamp").await.is_first(200, "run 1");
+        let way = Unreliable::to(&server, first(&[])).await;
+        let request = server.client.post(way.url("/orders")).body("chair");
+        let response = retry().send_with_key(request, "k").await.unwrap();
+        assert_eq!(response.status(), StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!((way.connections(), bench.runs()), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn what_will_not_change_is_not_sent_again() {
+    let duplicate = [(CODE_HEADER, ProblemType::Duplicate.code()), ("retry-after", "1")];
+    let unreadable = [(CODE_HEADER, ProblemType::ResultUnreadable.code())];
+    let script = Script::new(move |request| match request {
+        0 => with(422, &[("retry-after", "1")]),
+        1 => with(409, &duplicate),
+        2 => with(500, &unreadable),
+        3 => status(409),
+        _ => status(404),
+    })
+    .await;
+    for expected in [422, 409, 500, 409, 404] {
+        assert_eq!(retry().send(script.post()).await.unwrap().status(), expected);
+    }
+    assert_eq!(script.keys().len(), 5);
+}
+
+#[tokio::test]
+async fn the_last_answer_is_returned_when_attempts_or_patience_end() {
+    let script = Script::new(|_| status(503)).await;
+    let response = retry().max_attempts(3).send(script.post()).await.unwrap();
+    assert_eq!((response.status(), script.keys().len()), (StatusCode::SERVICE_UNAVAILABLE, 3));
+
+    let script = Script::new(|_| with(429, &[("retry-after", "86400")])).await;
+    let response = retry().send(script.post()).await.unwrap();
+    assert_eq!((response.status(), script.keys().len()), (StatusCode::TOO_MANY_REQUESTS, 1));
+}
+
+#[tokio::test]
+async fn no_answer_is_an_error_with_the_key_to_try_again_later() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer(), number).await;
+        let way = Unreliable::to(&server, first(&[Fate::ReplyLost; 3])).await;
+        let request = || server.client.post(way.url("/orders"));
+        let error = retry().max_attempts(3).send(request()).await.unwrap_err();
+        assert_eq!((error.kind(), error.attempts()), (SendErrorKind::NoAnswer, 3));
+        assert!(error.may_have_run());
+        assert_eq!(
+            error.to_string(),
+            "no answer after 3 attempts; it may have been handled: send it again with the same key"
+        );
+        let later = request().header(KEY, error.key().unwrap());
+        assert!(is_replay(&retry().send(later).await.unwrap()));
+        assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_error_before_any_connection_says_that_nothing_was_handled() {
+    let script = Script::new(|_| status(200)).await;
+    let request = script.post();
+    let Script { server, .. } = script;
+    drop(server);
+    let error = retry().max_attempts(2).send(request).await.unwrap_err();
+    assert_eq!((error.kind(), error.may_have_run()), (SendErrorKind::NoAnswer, false));
+    let text = "no answer after 2 attempts; it was not handled: send it again with the same key";
+    assert_eq!(error.to_string(), text);
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_twice_is_not_sent_at_all() {
+    let script = Script::new(|_| status(200)).await;
+    let (_sender, body) = Channel::<Bytes>::new(1);
+    let stream = script.post().body(reqwest::Body::wrap(body));
+    let cases = [
+        (retry().send(stream).await, SendErrorKind::NotRepeatable),
+        (retry().send_with_key(script.post(), "").await, SendErrorKind::InvalidKey),
+        (
+            retry().send(script.server.client.post("no address")).await,
+            SendErrorKind::InvalidRequest,
+        ),
+    ];
+    for (answer, kind) in cases {
+        let error = answer.unwrap_err();
+        assert_eq!((error.kind(), error.may_have_run()), (kind, false));
+        assert!(error.to_string().ends_with("(it was not sent)"), "{error}");
+    }
+    assert_eq!(script.keys().len(), 0);
+}
