@@ -104,7 +104,7 @@ impl<B> StoredBytes for Exchange<B> {
         for _ in 0..u16::from_be_bytes(reader.take()?) {
             let name = HeaderName::from_bytes(reader.part()?).map_err(|_| damaged())?;
             let value = HeaderValue::from_bytes(reader.part()?).map_err(|_| damaged())?;
-            response.headers_mut().append(name, value);
+            response.headers_mut().try_append(name, value).map_err(|_| damaged())?;
         }
         *response.body_mut() = Bytes::copy_from_slice(reader.0);
         Ok(Self::Whole { response, trailers: None })

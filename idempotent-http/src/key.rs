@@ -3,6 +3,7 @@
 use http::HeaderName;
 use http::request::Parts;
 use idempotent_runtime::problem::{Problem, ProblemType};
+use std::fmt;
 
 /// The longest key, in characters.
 pub(crate) const MAX_LENGTH: usize = 255;
@@ -80,6 +81,17 @@ impl Sources {
             true => Err(invalid("the key is given twice in the query")),
             false => checked(value),
         })
+    }
+}
+
+/// Where a client can put its key.
+impl fmt::Display for Sources {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.headers.first(), &self.query) {
+            (Some(header), _) => write!(formatter, "the header {header}"),
+            (None, Some(name)) => write!(formatter, "the parameter {name} of the query"),
+            (None, None) => formatter.write_str("a key"),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use idempotent_runtime::problem::{Problem, ProblemType};
+use idempotent_runtime::problem::{CODE_HEADER, Problem, ProblemType};
 use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, ambient};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -129,7 +129,7 @@ struct Known {
 fn known(settings: &Settings, parts: &Parts) -> Result<Known, Problem> {
     let key = settings.sources.key(parts)?;
     if key.is_none() && settings.presence == Presence::Required {
-        let detail = "send the header Idempotency-Key (it was not handled)";
+        let detail = format!("send {} (it was not handled)", settings.sources);
         return Err(Problem::new(ProblemType::MissingKey, detail));
     }
     let scope = match &settings.scope {
@@ -276,8 +276,10 @@ async fn keep<R, E>(
 where
     R: Body<Data = Bytes>,
 {
-    if !(settings.is_stored)(response.status()) || response.extensions().get::<NoStore>().is_some()
-    {
+    let is_stored = (settings.is_stored)(response.status())
+        && response.extensions().get::<NoStore>().is_none()
+        && !is_transient_problem(&response);
+    if !is_stored {
         return Err(NoAnswer::Freed(Box::new(response.map(ResponseBody::passed))));
     }
     // What the instance would not keep is not read either, and is marked as such.
@@ -296,6 +298,12 @@ where
         // The handler's body broke off: what the client would get is not an answer.
         Err(_) => Err(NoAnswer::Freed(Box::new(internal_error()))),
     }
+}
+
+/// Whether a function further in was refused for a reason that passes, whatever the status says.
+fn is_transient_problem<R>(response: &Response<R>) -> bool {
+    let code = response.headers().get(CODE_HEADER).and_then(|code| code.to_str().ok());
+    code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }
 
 fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {

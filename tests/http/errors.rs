@@ -3,6 +3,7 @@
 use crate::bench::{Bench, both, both_with};
 use crate::client::send;
 use crate::server::{Gate, Run, Server};
+use axum::Router;
 use http::Method;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::{Ledger, scoped};
@@ -29,8 +30,13 @@ async fn strong(shop: &Shop, order: String, item: String) -> Result<String, Erro
     Ok(format!("made {}", shop.ledger.record(order)))
 }
 
-/// `/reject/{order}` and `/strong/{order}/{item}`.
 async fn serve(bench: &Bench, gate: &Gate) -> Server {
+    // No layer: the functions guard themselves.
+    crate::server::serve(shop(bench, gate)).await
+}
+
+/// `/reject/{order}` and `/strong/{order}/{item}`.
+fn shop(bench: &Bench, gate: &Gate) -> Router {
     let (idem, ledger) = (bench.idem.clone(), Ledger::new());
     let shop = Shop { idem, ledger, gate: gate.clone() };
     let answer = move |run: Run| {
@@ -48,8 +54,7 @@ async fn serve(bench: &Bench, gate: &Gate) -> Server {
             scoped(shop.idem.clone(), call).await
         }
     };
-    // No layer: the functions guard themselves.
-    crate::server::serve(crate::server::counted(&bench.ledger, answer)).await
+    crate::server::counted(&bench.ledger, answer)
 }
 
 async fn post(server: &Server, path: &str) -> crate::client::Reply {
@@ -74,6 +79,22 @@ async fn duplicates_and_calls_in_progress_are_conflicts_with_the_functions_messa
         for refused in [in_progress, duplicate] {
             assert!(refused.text().contains("this order was sent (it was not handled)"));
         }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_that_passes_is_not_stored_by_a_layer_around_the_function() {
+    for bench in both().await {
+        let gate = Gate::shut();
+        let server = crate::server::serve(shop(&bench, &gate).layer(bench.layer())).await;
+        let first = tokio::spawn(send(server.keyed("/reject/1", "a")));
+        until(|| bench.idem.in_flight() == 2).await;
+        // Another key, so the layer lets it through; the order is the same.
+        server.post("/reject/1", "b").await.is_problem(409, ProblemType::InProgress.code());
+        gate.admit(1);
+        first.await.unwrap().is_first(200, "made 1");
+        let later = server.post("/reject/1", "b").await;
+        later.is_problem(409, ProblemType::Duplicate.code());
     }
 }
 

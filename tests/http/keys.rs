@@ -150,7 +150,9 @@ async fn the_headers_can_be_chosen() {
     for bench in both().await {
         let layer = bench.layer().require_key().headers([HeaderName::from_static("request-key")]);
         let server = bench.serve(layer, number).await;
-        server.post("/orders", "k").await.is_problem(400, ProblemType::MissingKey.code());
+        let missing = server.post("/orders", "k").await;
+        missing.is_problem(400, ProblemType::MissingKey.code());
+        assert!(missing.text().contains("send the header request-key"), "{missing:?}");
         let chosen = || server.request(Method::POST, "/orders").header("request-key", "k");
         let first = send(chosen()).await;
         send(chosen()).await.is_replay_of(&first);
