@@ -263,6 +263,28 @@ impl JsonBody for RequestBuilder {
 }
 
 #[tokio::test]
+async fn a_form_is_one_however_its_media_type_is_written() {
+    for bench in both().await {
+        let tokens = orders(&bench);
+        let server = bench.serve_forms(&tokens, number).await;
+        let kinds = [
+            "Application/X-WWW-Form-URLEncoded",
+            "application/x-www-form-urlencoded;charset=UTF-8",
+            "APPLICATION/X-WWW-FORM-URLENCODED ; charset=utf-8",
+        ];
+        for (sent, kind) in kinds.into_iter().enumerate() {
+            let body = format!("form_token={}", issue(&tokens).await);
+            let form = server.request(Method::POST, "/orders").header("content-type", kind);
+            handled(&send(form.body(body)).await, sent + 1);
+        }
+        let body = format!("form_token={}", issue(&tokens).await);
+        let another = server.request(Method::POST, "/orders").header("content-type", "x-www-form");
+        let refused = send(another.body(body)).await;
+        refused.is_problem(400, ProblemType::FormTokenMissing.code());
+    }
+}
+
+#[tokio::test]
 async fn a_form_without_a_token_is_refused() {
     for bench in both().await {
         let tokens = orders(&bench);
