@@ -120,6 +120,9 @@ impl FormTokens {
     }
 
     /// The field that carries a token, as HTML.
+    ///
+    /// It belongs into a form with `autocomplete="off"`: when a page is loaded again, Firefox keeps
+    /// what hidden fields held before, which may be a token that is used up.
     pub fn hidden_field(&self, token: &str) -> String {
         let escaped = |text: &str| {
             let escape = |character| match character {
@@ -173,9 +176,11 @@ impl Settings {
     }
 }
 
+/// By the media type, which is the same in any case and with any parameters.
 fn is_form(parts: &Parts) -> bool {
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    kind.is_some_and(|kind| kind.trim_start().starts_with("application/x-www-form-urlencoded"))
+    let media_type = kind.and_then(|kind| kind.split(';').next());
+    media_type.is_some_and(|it| it.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
 fn problem(kind: ProblemType, detail: &str) -> Problem {

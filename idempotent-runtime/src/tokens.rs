@@ -5,6 +5,7 @@
 //! apart.
 
 use crate::config::Abandon;
+use crate::engine::Underway;
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::{Encoded, KeyPart, RecordKey, Scope, hex};
@@ -77,8 +78,12 @@ pub enum Consumed {
 }
 
 /// A token that was used up by this call.
+///
+/// Keep it while that is done for which the token was used: [`Idempotency::shutdown`] waits until it
+/// is dropped.
 #[derive(Debug)]
 pub struct UsedToken {
+    underway: Underway,
     tokens: Tokens,
     business_type: String,
     key: RecordKey,
@@ -139,14 +144,19 @@ impl Tokens {
     /// Uses a token up. Of many who try the same one, one is accepted.
     ///
     /// # Errors
-    /// The store does not answer. The token may have been used up, or not; whoever gets this must
-    /// not act on it.
+    /// The store does not answer: the token may have been used up, or not, and whoever gets this must
+    /// not act on it. Or the instance is shutting down, and the token stays good.
     pub async fn consume(&self, business_type: &str, token: &str) -> Result<Consumed, Error> {
         let Ok(token) = token.parse::<OneTimeToken>() else { return Ok(Consumed::Unknown) };
         if token.binding != self.digest(&token.secret) {
             return Ok(Consumed::BoundElsewhere);
         }
         let key = self.record_key(business_type, &token)?;
+        // Counted before it is refused: a shutdown either sees it or is seen by it.
+        let underway = Underway::new(&self.instance);
+        if underway.is_too_late() {
+            return Err(self.error(business_type, ErrorKind::ShuttingDown));
+        }
         let request = request(Claim::Window { window: self.expire });
         let store = self.instance.store();
         match self.send(business_type, || store.begin(&key, &request)).await? {
@@ -159,7 +169,7 @@ impl Tokens {
             Begun::Fresh(attempt) => {
                 let business_type = business_type.to_owned();
                 let tokens = self.clone();
-                Ok(Consumed::Accepted(UsedToken { tokens, business_type, key, attempt }))
+                Ok(Consumed::Accepted(UsedToken { underway, tokens, business_type, key, attempt }))
             }
             // Its issuer has not told anybody yet.
             Begun::InFlight { .. } => Ok(Consumed::Unknown),
@@ -223,7 +233,7 @@ impl UsedToken {
     /// # Errors
     /// The store does not answer; the token may stay used.
     pub async fn give_back(self) -> Result<(), Error> {
-        let Self { tokens, business_type, key, attempt } = self;
+        let Self { underway: _underway, tokens, business_type, key, attempt } = self;
         let store = tokens.instance.store();
         let released = || store.release(&key, &attempt, tokens.expire);
         tokens.send(&business_type, released).await.map(drop)

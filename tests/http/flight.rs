@@ -248,7 +248,7 @@ async fn one_who_waits_and_gives_up_leaves_the_record_alone() {
     }
 }
 
-async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
+pub(crate) async fn is_pending<F: Future>(mut future: Pin<&mut F>) -> bool {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
 }
 

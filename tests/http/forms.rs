@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, both};
 use crate::client::{Reply, send};
+use crate::flight::is_pending;
 use crate::server::{Departures, Gate, Run, Server, counted, held, number, serve};
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
@@ -9,9 +10,10 @@ use http::{HeaderName, Method, StatusCode};
 use idempotent_http::FormTokens;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::{Ledger, scoped};
-use idempotent_runtime::{Error, idempotent};
+use idempotent_runtime::{Drained, Error, idempotent};
 use reqwest::RequestBuilder;
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 use support::until;
 
@@ -263,6 +265,28 @@ impl JsonBody for RequestBuilder {
 }
 
 #[tokio::test]
+async fn a_form_is_one_however_its_media_type_is_written() {
+    for bench in both().await {
+        let tokens = orders(&bench);
+        let server = bench.serve_forms(&tokens, number).await;
+        let kinds = [
+            "Application/X-WWW-Form-URLEncoded",
+            "application/x-www-form-urlencoded;charset=UTF-8",
+            "APPLICATION/X-WWW-FORM-URLENCODED ; charset=utf-8",
+        ];
+        for (sent, kind) in kinds.into_iter().enumerate() {
+            let body = format!("form_token={}", issue(&tokens).await);
+            let form = server.request(Method::POST, "/orders").header("content-type", kind);
+            handled(&send(form.body(body)).await, sent + 1);
+        }
+        let body = format!("form_token={}", issue(&tokens).await);
+        let another = server.request(Method::POST, "/orders").header("content-type", "x-www-form");
+        let refused = send(another.body(body)).await;
+        refused.is_problem(400, ProblemType::FormTokenMissing.code());
+    }
+}
+
+#[tokio::test]
 async fn a_form_without_a_token_is_refused() {
     for bench in both().await {
         let tokens = orders(&bench);
@@ -352,6 +376,26 @@ async fn a_form_whose_client_has_gone_is_handled_and_stays_used() {
         until(|| done.total() == 1).await;
         submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
         assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_forms_that_are_being_handled_and_refuses_others() {
+    for bench in both().await {
+        let gate = Gate::shut();
+        let tokens = orders(&bench);
+        let server = bench.serve_forms(&tokens, held(&gate)).await;
+        let [first, second] = [issue(&tokens).await, issue(&tokens).await];
+        let sent = tokio::spawn(send(form(&server, &first)));
+        until(|| bench.runs() == 1).await;
+        let mut stop = pin!(bench.idem.shutdown(Duration::from_secs(60)));
+        assert!(is_pending(stop.as_mut()).await);
+        let refused = submit(&server, &second).await;
+        refused.is_problem(503, ProblemType::ShuttingDown.code());
+        assert!(is_pending(stop.as_mut()).await);
+        gate.admit(1);
+        assert_eq!(stop.await, Drained::All);
+        handled(&sent.await.unwrap(), 1);
     }
 }
 

@@ -77,18 +77,23 @@ impl Drop for Prepared<'_> {
     }
 }
 
-/// A call that goes on without its caller.
+/// Something that a shutdown waits for.
 #[derive(Debug)]
-pub(crate) struct Detached(Idempotency);
+pub(crate) struct Underway(Idempotency);
 
-impl Detached {
-    pub(crate) fn new(call: &Prepared<'_>) -> Self {
-        call.core().keeper.call_begins();
-        Self((*call.instance).clone())
+impl Underway {
+    pub(crate) fn new(instance: &Idempotency) -> Self {
+        instance.core().keeper.call_begins();
+        Self(instance.clone())
+    }
+
+    /// Whether a shutdown had begun before it.
+    pub(crate) fn is_too_late(&self) -> bool {
+        self.0.core().keeper.is_stopping()
     }
 }
 
-impl Drop for Detached {
+impl Drop for Underway {
     fn drop(&mut self) {
         self.0.core().keeper.call_ended();
     }

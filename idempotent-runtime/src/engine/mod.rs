@@ -22,7 +22,7 @@ mod values;
 
 pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
 pub(crate) use self::batch::run_batch;
-pub(crate) use self::call::{Call, InstanceRef, Prepared, record_key};
+pub(crate) use self::call::{Call, InstanceRef, Prepared, Underway, record_key};
 pub(crate) use self::core::Core;
 pub(crate) use self::lease::Lease;
 pub(crate) use self::run::{keep, over_limit, refuse, run, run_detached};

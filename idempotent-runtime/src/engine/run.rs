@@ -1,7 +1,7 @@
 //! A whole call: acquire, run, record, answer.
 
 use super::acquire::{Acquired, acquire, acquire_now};
-use super::call::{Detached, Prepared};
+use super::call::{Prepared, Underway};
 use super::lease::Lease;
 use super::running::Running;
 use super::settle::{Ended, Verb};
@@ -92,9 +92,9 @@ where
         Decision::Run(running) => {
             let mut running = running.into_owned();
             let begun = Arc::clone(&begun);
-            let detached = Detached::new(call);
+            let underway = Underway::new(&call.instance);
             let job = async move {
-                let _detached = detached;
+                let _underway = underway;
                 begun.store(true, Relaxed);
                 let execution = execute(&mut running, &answers, body.as_mut(), &mut end);
                 match catch_panic(execution).await {
@@ -112,9 +112,9 @@ where
         Decision::RunUnprotected => {
             end.ends(Ending::Unprotected);
             let begun = Arc::clone(&begun);
-            let detached = Detached::new(call);
+            let underway = Underway::new(&call.instance);
             runtime.spawn(carry(async move {
-                let _detached = detached;
+                let _underway = underway;
                 begun.store(true, Relaxed);
                 let _end = end;
                 unprotected(Body(body.as_mut()).await)
