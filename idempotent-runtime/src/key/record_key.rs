@@ -199,6 +199,27 @@ mod tests {
     }
 
     #[test]
+    fn a_hash_tag_goes_before_the_key_and_must_be_one() {
+        let key = RecordKey::from("p:|o|42");
+        let tagged = |tag: &str| key.with_hash_tag(tag).map(|key| key.as_str().to_owned());
+        assert_eq!(tagged("acme").as_deref(), Some("{acme}p:|o|42"));
+        for bad in ["", "a{b", "a}b", "{", "}"] {
+            assert_eq!(tagged(bad), None, "{bad}");
+        }
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn a_hash_tag_is_read_where_a_cluster_reads_it() {
+        let tag = |text: &str| RecordKey::from(text).hash_tag().map(str::to_owned);
+        assert_eq!(tag("{acme}p:|o|42").as_deref(), Some("acme"));
+        assert_eq!(tag("{a}{b}").as_deref(), Some("a"));
+        for without in ["p:|o|{42}", "p:|o|42", "{}p", "{open", "{a{b}c"] {
+            assert_eq!(tag(without), None, "{without}");
+        }
+    }
+
+    #[test]
     fn debug_hides_the_key() {
         let key = RecordKey::from("secret@example.com");
         assert_eq!(key.hashed(), "85b5c9aa53b07576");
