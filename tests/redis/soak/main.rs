@@ -12,6 +12,7 @@
 use idempotent_runtime::Abandon;
 use rand::RngExt as _;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use support::calls::Terms;
@@ -30,6 +31,8 @@ const SETTLED: u128 = 12;
 const STRETCH: Duration = Duration::from_secs(10);
 const KILL_PAUSE: Duration = Duration::from_millis(2_500);
 const RESTART_PAUSE: Duration = Duration::from_secs(20);
+/// How long after a restart calls may still be refused because of it.
+const RECOVERY: Duration = Duration::from_millis(500);
 
 struct Soak {
     server: RedisServer,
@@ -43,6 +46,10 @@ struct Soak {
     /// The stretches, counted from the beginning of time, in which a body's value was recorded.
     succeeded_in: BTreeSet<u64>,
     processes: u32,
+    /// When the server did not answer.
+    outages: Vec<Range<u64>>,
+    /// How many calls were refused for want of an answer while the server was up.
+    refused_while_up: usize,
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
@@ -79,6 +86,8 @@ impl Soak {
             report: Report::default(),
             succeeded_in: BTreeSet::new(),
             processes: 0,
+            outages: Vec::new(),
+            refused_while_up: 0,
         }
     }
 
@@ -131,7 +140,9 @@ impl Soak {
             if Instant::now() >= restart_at {
                 restart_at = after(RESTART_PAUSE);
                 self.journal.note(What::ServerRestarted);
+                let from = now();
                 self.server.restart();
+                self.outages.push(from..now() + RECOVERY.as_nanos() as u64);
             }
             if Instant::now() >= check_at {
                 check_at = after(GENERATION);
@@ -165,8 +176,16 @@ impl Soak {
     fn read(&mut self) {
         let events = self.reader.read();
         for Event { at, what, .. } in &events {
-            if let What::Of { step: Step::Value { from: Source::Ran, .. }, .. } = what {
-                self.succeeded_in.insert(at / STRETCH.as_nanos() as u64);
+            let What::Of { step, .. } = what else { continue };
+            match step {
+                Step::Value { from: Source::Ran, .. } => {
+                    self.succeeded_in.insert(at / STRETCH.as_nanos() as u64);
+                }
+                Step::Refused { kind, .. } if kind == "StoreUnavailable" => {
+                    let down = self.outages.iter().any(|outage| outage.contains(at));
+                    self.refused_while_up += usize::from(!down);
+                }
+                _ => {}
             }
         }
         self.history.add(events);
@@ -194,6 +213,7 @@ impl Soak {
         for (kind, count) in &counts.refusals {
             println!("refused          {count} {kind}");
         }
+        println!("refused while up {} StoreUnavailable", self.refused_while_up);
         println!("kills            {} ({} at work)", history.kills(), history.kills_at_work());
         println!("calls cut        {:?}", counts.cut);
         println!("server restarts  {}", history.restarts);
