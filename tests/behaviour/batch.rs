@@ -113,11 +113,13 @@ async fn a_batch_dropped_at_any_poll_leaves_no_key_held() {
         let items = [1_usize, 2].map(|key| (key, key));
         let _ = poll_at_most(polls, bench.op().run_batch(items, body)).await;
         bench.at_rest().await;
-        until_async(|| async {
-            let record = bench.op().key(1_usize).get().await.unwrap();
-            record.is_none_or(|record| record.head.state != State::Processing)
-        })
-        .await;
+        for key in [1_usize, 2] {
+            until_async(|| async {
+                let record = bench.op().key(key).get().await.unwrap();
+                record.is_none_or(|record| record.head.state != State::Processing)
+            })
+            .await;
+        }
         for answer in run(&bench, &[1, 2]).await {
             answer.unwrap();
         }
