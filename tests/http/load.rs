@@ -28,7 +28,7 @@ const HOT: u64 = 25;
 /// Keys that are called at all.
 const KNOWN: u64 = 2_000;
 /// How much the memory of a process may grow after it is warm.
-const GROWTH: u64 = 1 << 20;
+const GROWTH: u64 = 512 << 10;
 /// The same for what the operating system counts, where it is not given back at once.
 const RESIDENT_GROWTH: u64 = 16 << 20;
 
