@@ -7,6 +7,7 @@ use crate::settings::{Presence, Settings, Usage, is_deterministic_or_server_erro
 use http::request::Parts;
 use http::{HeaderName, Method};
 use idempotent_runtime::{Abandon, Idempotency};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tower_layer::Layer;
@@ -151,7 +152,7 @@ impl IdempotencyLayer {
     /// The name under which records, metrics and logs appear; `http` if not set. Layers of different
     /// names do not share keys.
     #[must_use]
-    pub fn name(self, name: impl Into<String>) -> Self {
+    pub fn name(self, name: impl Into<Cow<'static, str>>) -> Self {
         self.with(|it| it.operation = name.into())
     }
 }

@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, Answers, Error, Mode, ambient};
+use idempotent_runtime::{Ambient, Answers, Error, Mode, Operation, Outcome, ambient};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -114,7 +114,10 @@ where
                 Err(unread) => return Ok(respond(&unread_problem(&unread))),
             };
             parts.extensions.insert(Guarded);
-            exchange(&settings, inner, parts, body, Call { key, scope, place }).await
+            let operation = operation(&settings, &parts, &body, &key, scope);
+            let request = Request::from_parts(parts, B::from(body));
+            let handler = handler(Arc::clone(&settings), inner, request, place);
+            answer(catch_panic(operation.run_detached(Answers::bytes(), handler)).await)
         }
     }
 }
@@ -170,12 +173,6 @@ fn unread_problem(unread: &Unread) -> Problem {
     }
 }
 
-struct Call {
-    key: String,
-    scope: Option<String>,
-    place: Ambient,
-}
-
 /// Why there is no answer to keep.
 enum NoAnswer<R, E> {
     Refused(Error),
@@ -191,34 +188,25 @@ impl<R, E> From<Error> for NoAnswer<R, E> {
     }
 }
 
-async fn exchange<S, B, R>(
-    settings: &Arc<Settings>,
-    mut inner: S,
-    parts: Parts,
-    body: Bytes,
-    call: Call,
-) -> Answer<R, S::Error>
-where
-    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
-    S::Future: Send,
-    S::Error: Send + 'static,
-    B: From<Bytes> + Send + 'static,
-    R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Send,
-{
-    let Call { key, scope, place } = call;
-    let path = path(&parts).to_owned();
+/// What the instance is asked to run.
+fn operation<'a>(
+    settings: &'a Settings,
+    parts: &Parts,
+    body: &[u8],
+    key: &str,
+    scope: Option<String>,
+) -> Operation<'a> {
     let mut operation = settings
         .instance
         .operation(settings.operation.clone())
-        .key((parts.method.as_str(), path.as_str(), key.as_str()))
+        .key((parts.method.as_str(), path(parts), key))
         .mode(Mode::Strong)
         .wait(settings.wait)
         .expire(settings.retention);
     if let Some(scope) = scope {
         operation = operation.scope(scope);
     }
-    if let Some(fingerprint) = settings.payload.fingerprint(parts.uri.query(), &body) {
+    if let Some(fingerprint) = settings.payload.fingerprint(parts.uri.query(), body) {
         operation = operation.fingerprint(fingerprint);
     }
     if let Some(lease) = settings.lease {
@@ -227,16 +215,34 @@ where
     if let Some(abandon) = settings.abandon {
         operation = operation.abandon(abandon);
     }
-    let handler = {
-        let settings = Arc::clone(settings);
-        let request = Request::from_parts(parts, B::from(body));
-        ambient::scope(place, async move {
-            let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
-            keep(&settings, response).await
-        })
-    };
-    let run = operation.run_detached(Answers::bytes(), handler);
-    match catch_panic(run).await {
+    operation
+}
+
+/// The handler, and what is kept of its response. Boxed: it is large, and handed on several times.
+fn handler<S, B, R>(
+    settings: Arc<Settings>,
+    mut inner: S,
+    request: Request<B>,
+    place: Ambient,
+) -> Pin<Box<impl Future<Output = Result<Exchange<R>, NoAnswer<R, S::Error>>> + Send>>
+where
+    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    Box::pin(ambient::scope(place, async move {
+        let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
+        keep(&settings, response).await
+    }))
+}
+
+type Ran<R, E> = Result<Outcome<Exchange<R>>, NoAnswer<R, E>>;
+
+fn answer<R, E>(ran: Result<Ran<R, E>, Panicked>) -> Answer<R, E> {
+    match ran {
         Err(Panicked) => Ok(internal_error()),
         Ok(Ok(outcome)) if outcome.replayed => Ok(outcome.value.into_replay()),
         Ok(Ok(outcome)) => Ok(outcome.value.into_first()),
@@ -301,11 +307,12 @@ fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
 pub(crate) struct Panicked;
 
 /// A panic ends here, so that the client gets an answer.
-pub(crate) async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Panicked> {
+pub(crate) fn catch_panic<F: Future>(
+    future: F,
+) -> impl Future<Output = Result<F::Output, Panicked>> {
     let mut future = Box::pin(future);
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+    poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(poll) => poll.map(Ok),
         Err(_) => Poll::Ready(Err(Panicked)),
     })
-    .await
 }
