@@ -152,8 +152,8 @@ impl IdempotencyLayer {
     /// The name under which records, metrics and logs appear; `http` if not set. Layers of different
     /// names do not share keys.
     #[must_use]
-    pub fn name(self, name: impl Into<Cow<'static, str>>) -> Self {
-        self.with(|it| it.operation = name.into())
+    pub fn name(self, name: impl Into<String>) -> Self {
+        self.with(|it| it.operation = Cow::Owned(name.into()))
     }
 }
 

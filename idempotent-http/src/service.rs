@@ -7,7 +7,7 @@ use crate::settings::{Presence, Settings, Usage};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, response};
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Ambient, Answers, Error, Mode, Operation, Outcome, ambient};
@@ -106,7 +106,9 @@ where
     match (settings.usage, key) {
         // A function further in has keys of its own: its scope does not depend on the client's key.
         (Usage::AmbientToken, _) | (Usage::Exchange, None) => {
-            ambient::scope(place, pass(inner, Request::from_parts(parts, body))).await
+            // Boxed: this path must not make the future of guarded requests larger.
+            let pass = Box::pin(pass(inner, Request::from_parts(parts, body)));
+            ambient::scope(place, pass).await
         }
         (Usage::Exchange, Some(key)) => {
             let body = match read(body, settings.max_request_bytes).await {
@@ -235,7 +237,13 @@ where
 {
     Box::pin(ambient::scope(place, async move {
         let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
-        keep(&settings, response).await
+        let (parts, body) = match sort(&settings, response) {
+            Sorted::Kept(parts, body) => (parts, body),
+            Sorted::Live(response) => return Ok(Exchange::Live(response)),
+            Sorted::Freed(response) => return Err(NoAnswer::Freed(Box::new(response))),
+        };
+        let gathered = gather(body, settings.response_limit()).await;
+        keep(&settings, parts, gathered)
     }))
 }
 
@@ -263,27 +271,35 @@ fn path(parts: &Parts) -> &str {
 }
 
 /// Whether a response is stored, flows, or frees its key.
-async fn keep<R, E>(
-    settings: &Settings,
-    response: Response<R>,
-) -> Result<Exchange<R>, NoAnswer<R, E>>
-where
-    R: Body<Data = Bytes>,
-{
+enum Sorted<R> {
+    /// If it is not too large.
+    Kept(response::Parts, R),
+    Live(Response<ResponseBody<R>>),
+    Freed(Response<ResponseBody<R>>),
+}
+
+fn sort<R: Body>(settings: &Settings, response: Response<R>) -> Sorted<R> {
     if !(settings.is_stored)(response.status()) || response.extensions().get::<NoStore>().is_some()
     {
-        return Err(NoAnswer::Freed(Box::new(response.map(ResponseBody::passed))));
+        return Sorted::Freed(response.map(ResponseBody::passed));
     }
-    // What the instance would not keep is not read either, and is marked as such.
-    let most = settings.instance.config().max_value_bytes;
-    let limit = settings.max_response_bytes.min(most);
-    if is_stream(&response, limit) {
-        return Ok(Exchange::Live(response.map(ResponseBody::passed)));
+    if is_stream(&response, settings.response_limit()) {
+        return Sorted::Live(response.map(ResponseBody::passed));
     }
     let (parts, body) = response.into_parts();
-    match gather(body, limit).await {
+    Sorted::Kept(parts, body)
+}
+
+/// What is kept of a response whose body was read.
+fn keep<R: Body, E>(
+    settings: &Settings,
+    parts: response::Parts,
+    gathered: Result<Gathered<R>, R::Error>,
+) -> Result<Exchange<R>, NoAnswer<R, E>> {
+    match gathered {
         Ok(Gathered::Whole(body, trailers)) => {
             let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
+            let most = settings.instance.config().max_value_bytes;
             Ok(if whole.stored_bytes() > most { whole.into_live() } else { whole })
         }
         Ok(Gathered::Live(body)) => Ok(Exchange::Live(Response::from_parts(parts, body))),

@@ -76,6 +76,11 @@ impl Settings {
     pub(crate) fn guards(&self, method: &Method) -> bool {
         !method.is_safe() && self.methods.contains(method)
     }
+
+    /// The largest body that is kept. What the instance would not keep is not read either.
+    pub(crate) fn response_limit(&self) -> usize {
+        self.max_response_bytes.min(self.instance.config().max_value_bytes)
+    }
 }
 
 /// Statuses that a repeat of the request would get as well.
