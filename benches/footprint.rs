@@ -5,16 +5,10 @@
 #![allow(missing_docs, clippy::print_stdout)]
 
 use idempotent_runtime::{Error, Idempotency, Mode};
+use support::http::resident;
 use tokio::runtime::Builder;
 
 const RECORDS: u64 = 1_000_000;
-
-/// Resident memory in bytes.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0) * 1024
-}
 
 fn main() {
     let idem = Idempotency::in_memory().unwrap();

@@ -29,17 +29,25 @@ where
         return Err(Unread::TooLarge);
     }
     let mut body = std::pin::pin!(body);
-    let mut read = BytesMut::new();
+    // Most bodies come in one piece, which is not copied.
+    let (mut first, mut read) = (Bytes::new(), BytesMut::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Unread::Incomplete)?;
         if let Ok(data) = frame.into_data() {
-            if data.len() > limit - read.len() {
+            if data.len() > limit - first.len().max(read.len()) {
                 return Err(Unread::TooLarge);
+            }
+            if first.is_empty() {
+                first = data;
+                continue;
+            }
+            if read.is_empty() {
+                read.extend_from_slice(&first);
             }
             read.extend_from_slice(&data);
         }
     }
-    Ok(read.freeze())
+    Ok(if read.is_empty() { first } else { read.freeze() })
 }
 
 /// A response's body, as far as it was read.

@@ -7,6 +7,7 @@ use crate::settings::{Presence, Settings, Usage, is_deterministic};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use idempotent_runtime::{Abandon, Idempotency};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tower_layer::Layer;
@@ -169,7 +170,7 @@ impl IdempotencyLayer {
     /// names do not share keys.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
-        self.with(|it| it.operation = name.into())
+        self.with(|it| it.operation = Cow::Owned(name.into()))
     }
 }
 

@@ -7,10 +7,10 @@ use crate::settings::{Presence, Settings, Usage};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, response};
 use http_body::Body;
 use idempotent_runtime::problem::{CODE_HEADER, Problem, ProblemType};
-use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, ambient};
+use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, Operation, Outcome, ambient};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -106,7 +106,9 @@ where
     match (settings.usage, key) {
         // A function further in has keys of its own: its scope does not depend on the client's key.
         (Usage::AmbientToken, _) | (Usage::Exchange, None) => {
-            ambient::scope(place, pass(inner, Request::from_parts(parts, body))).await
+            // Boxed: this path must not make the future of guarded requests larger.
+            let pass = Box::pin(pass(inner, Request::from_parts(parts, body)));
+            ambient::scope(place, pass).await
         }
         (Usage::Exchange, Some(key)) => {
             let body = match read(body, settings.max_request_bytes).await {
@@ -114,7 +116,10 @@ where
                 Err(unread) => return Ok(respond(&unread_problem(&unread))),
             };
             parts.extensions.insert(Guarded);
-            exchange(&settings, inner, parts, body, Call { key, scope, place }).await
+            let operation = operation(&settings, &parts, &body, &key, scope);
+            let request = Request::from_parts(parts, B::from(body));
+            let handler = handler(Arc::clone(&settings), inner, request, place);
+            answer(&settings, catch_panic(operation.run_detached(Answers::bytes(), handler)).await)
         }
     }
 }
@@ -170,12 +175,6 @@ fn unread_problem(unread: &Unread) -> Problem {
     }
 }
 
-struct Call {
-    key: String,
-    scope: Option<String>,
-    place: Ambient,
-}
-
 /// Why there is no answer to keep.
 enum NoAnswer<R, E> {
     Refused(Error),
@@ -191,34 +190,31 @@ impl<R, E> From<Error> for NoAnswer<R, E> {
     }
 }
 
-async fn exchange<S, B, R>(
-    settings: &Arc<Settings>,
-    mut inner: S,
-    parts: Parts,
-    body: Bytes,
-    call: Call,
-) -> Answer<R, S::Error>
-where
-    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
-    S::Future: Send,
-    S::Error: Send + 'static,
-    B: From<Bytes> + Send + 'static,
-    R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Send,
-{
-    let Call { key, scope, place } = call;
-    let path = path(&parts).to_owned();
+/// What a handler makes of a request, for the instance.
+type Kept<R, E> = Result<Exchange<R>, NoAnswer<R, E>>;
+
+/// What the instance makes of it.
+type Ran<R, E> = Result<Outcome<Exchange<R>>, NoAnswer<R, E>>;
+
+/// What the instance is asked to run.
+fn operation<'a>(
+    settings: &'a Settings,
+    parts: &Parts,
+    body: &[u8],
+    key: &str,
+    scope: Option<String>,
+) -> Operation<'a> {
     let mut operation = settings
         .instance
         .operation(settings.operation.clone())
-        .key((parts.method.as_str(), path.as_str(), key.as_str()))
+        .key((parts.method.as_str(), path(parts), key))
         .mode(Mode::Strong)
         .wait(settings.wait)
         .expire(settings.retention);
     if let Some(scope) = scope {
         operation = operation.scope(scope);
     }
-    if let Some(fingerprint) = settings.payload.fingerprint(parts.uri.query(), &body) {
+    if let Some(fingerprint) = settings.payload.fingerprint(parts.uri.query(), body) {
         operation = operation.fingerprint(fingerprint);
     }
     if let Some(lease) = settings.lease {
@@ -227,16 +223,38 @@ where
     if let Some(abandon) = settings.abandon {
         operation = operation.abandon(abandon);
     }
-    let handler = {
-        let settings = Arc::clone(settings);
-        let request = Request::from_parts(parts, B::from(body));
-        ambient::scope(place, async move {
-            let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
-            keep(&settings, response).await
-        })
-    };
-    let run = operation.run_detached(Answers::bytes(), handler);
-    match catch_panic(run).await {
+    operation
+}
+
+/// The handler, and what is kept of its response. Boxed: it is large, and handed on several times.
+fn handler<S, B, R>(
+    settings: Arc<Settings>,
+    mut inner: S,
+    request: Request<B>,
+    place: Ambient,
+) -> Pin<Box<impl Future<Output = Kept<R, S::Error>> + Send>>
+where
+    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S::Future: Send,
+    S::Error: Send + 'static,
+    B: Send + 'static,
+    R: Body<Data = Bytes> + Send + 'static,
+    R::Error: Send,
+{
+    Box::pin(ambient::scope(place, async move {
+        let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
+        let (parts, body) = match sort(&settings, response) {
+            Sorted::Kept(parts, body) => (parts, body),
+            Sorted::Live(response) => return Ok(Exchange::Live(response)),
+            Sorted::Freed(response) => return Err(NoAnswer::Freed(Box::new(response))),
+        };
+        let gathered = gather(body, settings.response_limit()).await;
+        keep(&settings, parts, gathered)
+    }))
+}
+
+fn answer<R, E>(settings: &Settings, ran: Result<Ran<R, E>, Panicked>) -> Answer<R, E> {
+    match ran {
         Err(Panicked) => Ok(internal_error()),
         Ok(Ok(outcome)) if outcome.replayed => Ok(outcome.value.into_replay()),
         Ok(Ok(outcome)) => Ok(outcome.value.into_first()),
@@ -269,29 +287,37 @@ fn path(parts: &Parts) -> &str {
 }
 
 /// Whether a response is stored, flows, or frees its key.
-async fn keep<R, E>(
-    settings: &Settings,
-    response: Response<R>,
-) -> Result<Exchange<R>, NoAnswer<R, E>>
-where
-    R: Body<Data = Bytes>,
-{
+enum Sorted<R> {
+    /// If it is not too large.
+    Kept(response::Parts, R),
+    Live(Response<ResponseBody<R>>),
+    Freed(Response<ResponseBody<R>>),
+}
+
+fn sort<R: Body>(settings: &Settings, response: Response<R>) -> Sorted<R> {
     let is_stored = (settings.is_stored)(response.status())
         && response.extensions().get::<NoStore>().is_none()
         && !is_transient_problem(&response);
     if !is_stored {
-        return Err(NoAnswer::Freed(Box::new(response.map(ResponseBody::passed))));
+        return Sorted::Freed(response.map(ResponseBody::passed));
     }
-    // What the instance would not keep is not read either, and is marked as such.
-    let most = settings.instance.config().max_value_bytes;
-    let limit = settings.max_response_bytes.min(most);
-    if is_stream(&response, limit) {
-        return Ok(Exchange::Live(response.map(ResponseBody::passed)));
+    if is_stream(&response, settings.response_limit()) {
+        return Sorted::Live(response.map(ResponseBody::passed));
     }
     let (parts, body) = response.into_parts();
-    match gather(body, limit).await {
+    Sorted::Kept(parts, body)
+}
+
+/// What is kept of a response whose body was read.
+fn keep<R: Body, E>(
+    settings: &Settings,
+    parts: response::Parts,
+    gathered: Result<Gathered<R>, R::Error>,
+) -> Kept<R, E> {
+    match gathered {
         Ok(Gathered::Whole(body, trailers)) => {
             let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
+            let most = settings.instance.config().max_value_bytes;
             Ok(if whole.stored_bytes() > most { whole.into_live() } else { whole })
         }
         Ok(Gathered::Live(body)) => Ok(Exchange::Live(Response::from_parts(parts, body))),
@@ -321,11 +347,12 @@ fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
 pub(crate) struct Panicked;
 
 /// A panic ends here, so that the client gets an answer.
-pub(crate) async fn catch_panic<F: Future>(future: F) -> Result<F::Output, Panicked> {
+pub(crate) fn catch_panic<F: Future>(
+    future: F,
+) -> impl Future<Output = Result<F::Output, Panicked>> {
     let mut future = Box::pin(future);
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+    poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(poll) => poll.map(Ok),
         Err(_) => Poll::Ready(Err(Panicked)),
     })
-    .await
 }

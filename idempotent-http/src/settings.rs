@@ -5,6 +5,7 @@ use crate::payload::Payload;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use idempotent_runtime::{Abandon, Idempotency};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub(crate) type ScopeOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) instance: Idempotency,
-    pub(crate) operation: String,
+    pub(crate) operation: Cow<'static, str>,
     pub(crate) usage: Usage,
     pub(crate) presence: Presence,
     pub(crate) sources: Sources,
@@ -55,7 +56,7 @@ impl Settings {
     pub(crate) fn new(instance: Idempotency) -> Self {
         Self {
             instance,
-            operation: "http".to_owned(),
+            operation: Cow::Borrowed("http"),
             usage: Usage::Exchange,
             presence: Presence::Optional,
             sources: Sources::standard(),
@@ -76,6 +77,11 @@ impl Settings {
     /// Safe methods pass whatever the settings say.
     pub(crate) fn guards(&self, method: &Method) -> bool {
         !method.is_safe() && self.methods.contains(method)
+    }
+
+    /// The largest body that is kept. What the instance would not keep is not read either.
+    pub(crate) fn response_limit(&self) -> usize {
+        self.max_response_bytes.min(self.instance.config().max_value_bytes)
     }
 }
 

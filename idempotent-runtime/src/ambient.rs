@@ -58,8 +58,9 @@ impl Ambient {
 /// assert_eq!(greeting, "hello Ada");
 /// # Ok(()) }
 /// ```
-pub async fn scope<F: Future>(ambient: Ambient, future: F) -> F::Output {
-    AMBIENT.scope(ambient, future).await
+pub fn scope<F: Future>(ambient: Ambient, future: F) -> impl Future<Output = F::Output> {
+    // Not an async function: that would hold the future twice.
+    AMBIENT.scope(ambient, future)
 }
 
 /// What is in place in this task, to be carried into another one with [`scope`].

@@ -5,6 +5,7 @@ pub mod calls;
 pub mod cluster;
 pub mod fake;
 pub mod history;
+pub mod http;
 pub mod journal;
 pub mod load;
 pub mod plan;

@@ -5,6 +5,7 @@ use crate::journal::{Journal, What};
 use crate::plan::Mix;
 use crate::redis::signal;
 use serde::{Deserialize, Serialize};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -46,12 +47,18 @@ pub struct Worker {
 
 impl Worker {
     pub fn start(binary: &Path, orders: &Orders) -> Self {
-        let mut command = Command::new(binary);
-        // A worker whose standard input is closed ends: nobody is left to give orders.
-        command.arg(serde_json::to_string(orders).unwrap()).stdin(Stdio::piped());
-        let child = command.stdout(Stdio::null()).spawn();
-        let child = child.unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+        let text = serde_json::to_string(orders).unwrap();
+        let child = spawn(binary, &text, Stdio::null());
         Self { child, process: orders.process }
+    }
+
+    /// Starts a process that is told other orders, and waits for the first line that it prints.
+    pub fn start_talking(binary: &Path, orders: &str, process: u32) -> (Self, String) {
+        let mut child = spawn(binary, orders, Stdio::piped());
+        let printed = child.stdout.take().expect("what it prints is piped");
+        let mut line = String::new();
+        BufReader::new(printed).read_line(&mut line).unwrap();
+        (Self { child, process }, line)
     }
 
     /// Its number in the journal.
@@ -108,6 +115,21 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn spawn(binary: &Path, orders: &str, printed: Stdio) -> Child {
+    let mut command = Command::new(binary);
+    // A worker whose standard input is closed ends: nobody is left to give orders.
+    command.arg(orders).stdin(Stdio::piped()).stdout(printed);
+    command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()))
+}
+
+/// Ends this process when its standard input is closed.
+pub fn end_with_whoever_started_this() {
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(1);
+    });
 }
 
 /// Whether every thread of a process is stopped.

@@ -136,13 +136,12 @@ where
 }
 
 /// What `future` panics with, once it is dropped.
-async fn catch_panic<F: Future>(future: F) -> std::thread::Result<F::Output> {
+fn catch_panic<F: Future>(future: F) -> impl Future<Output = std::thread::Result<F::Output>> {
     let mut future = Box::pin(future);
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+    poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(poll) => poll.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
     })
-    .await
 }
 
 /// Takes what the caller has in place along into a task of its own.

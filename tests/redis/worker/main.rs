@@ -5,14 +5,13 @@ use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Drained, ErrorKind};
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
-use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::calls::{Caller, Told, until_exists};
 use support::journal::{Journal, What};
 use support::plan::{Plan, Zipf};
-use support::worker::{Orders, Work};
+use support::worker::{Orders, Work, end_with_whoever_started_this};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -51,14 +50,6 @@ async fn main() -> ExitCode {
     caller.journal.note(What::Drained { all: drained == Drained::All });
     // Bodies that hang would keep the runtime.
     std::process::exit(0)
-}
-
-/// Ends the process when its standard input is closed.
-fn end_with_whoever_started_this() {
-    std::thread::spawn(|| {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(1);
-    });
 }
 
 /// Connects, also to a server that is being restarted.
