@@ -190,6 +190,9 @@ impl<R, E> From<Error> for NoAnswer<R, E> {
     }
 }
 
+/// What comes of a handler.
+type Handled<R, E> = Result<Exchange<R>, NoAnswer<R, E>>;
+
 /// What the instance is asked to run.
 fn operation<'a>(
     settings: &'a Settings,
@@ -226,7 +229,7 @@ fn handler<S, B, R>(
     mut inner: S,
     request: Request<B>,
     place: Ambient,
-) -> Pin<Box<impl Future<Output = Result<Exchange<R>, NoAnswer<R, S::Error>>> + Send>>
+) -> Pin<Box<impl Future<Output = Handled<R, S::Error>> + Send>>
 where
     S: Service<Request<B>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
@@ -295,7 +298,7 @@ fn keep<R: Body, E>(
     settings: &Settings,
     parts: response::Parts,
     gathered: Result<Gathered<R>, R::Error>,
-) -> Result<Exchange<R>, NoAnswer<R, E>> {
+) -> Handled<R, E> {
     match gathered {
         Ok(Gathered::Whole(body, trailers)) => {
             let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
