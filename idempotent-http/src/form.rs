@@ -13,7 +13,7 @@ use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken, ambient};
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -306,7 +306,7 @@ async fn run<S, B, R>(
 where
     S: Service<Request<B>, Response = Response<R>>,
 {
-    let answer = catch_panic(async { inner.call(request).await }).await;
+    let answer = catch_panic(pin!(async { inner.call(request).await })).await;
     let mut response = match answer {
         Ok(Ok(response)) if is_deterministic(response.status()) => {
             response.map(ResponseBody::passed)

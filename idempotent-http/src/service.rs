@@ -13,7 +13,7 @@ use idempotent_runtime::problem::{CODE_HEADER, Problem, ProblemType};
 use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, Operation, Outcome, ambient};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
@@ -119,7 +119,8 @@ where
             let operation = operation(&settings, &parts, &body, &key, scope);
             let request = Request::from_parts(parts, B::from(body));
             let handler = handler(Arc::clone(&settings), inner, request, place);
-            answer(&settings, catch_panic(operation.run_detached(Answers::bytes(), handler)).await)
+            let run = pin!(operation.run_detached(Answers::bytes(), handler));
+            answer(&settings, catch_panic(run).await)
         }
     }
 }
@@ -348,9 +349,8 @@ pub(crate) struct Panicked;
 
 /// A panic ends here, so that the client gets an answer.
 pub(crate) fn catch_panic<F: Future>(
-    future: F,
+    mut future: Pin<&mut F>,
 ) -> impl Future<Output = Result<F::Output, Panicked>> {
-    let mut future = Box::pin(future);
     poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(poll) => poll.map(Ok),
         Err(_) => Poll::Ready(Err(Panicked)),

@@ -12,16 +12,16 @@ use crate::codec::{CodecError, Codecs};
 use crate::config::{Mode, OnStoreError};
 use crate::error::{Error, ErrorKind};
 use crate::install::{override_with, overriding};
+use crate::instance::Idempotency;
 use crate::observe::{self, BodyTimer, CallEnd, Ending, LoggedKey, names};
 use crate::operation::Outcome;
 use crate::options::whole_millis;
 use crate::store::{Failure, StoreError, StoreErrorKind, Value};
-use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::Pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
 /// Runs `body` once per key, or answers as the record says.
@@ -73,7 +73,7 @@ where
     E: Send + 'static,
 {
     let mut end = CallEnd::new(call.operation.clone());
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+    let Ok(runtime) = Handle::try_current() else {
         end.ends(Ending::Invalid);
         let text = "`detach` needs a tokio runtime around the call";
         return Err((answers.refuse)(call.error(ErrorKind::Misconfigured).with_message(text)));
@@ -82,62 +82,89 @@ where
         Some(acquired) => acquired,
         None => Box::pin(acquire(call)).await,
     };
-    let begun = Arc::new(AtomicBool::new(false));
-    let mut body = Box::pin(Some(body));
-    let task = match decide(call, &answers, acquired) {
+    let detached = match decide(call, &answers, acquired) {
         Decision::Answer(answer, ending) => {
             end.ends(ending);
             return answer;
         }
         Decision::Run(running) => {
             let mut running = running.into_owned();
-            let begun = Arc::clone(&begun);
-            let underway = Underway::new(&call.instance);
-            let job = async move {
-                let _underway = underway;
-                begun.store(true, Relaxed);
-                let execution = execute(&mut running, &answers, body.as_mut(), &mut end);
-                match catch_panic(execution).await {
-                    Ok(answer) => answer,
-                    // The caller waits for this task: its key is free, or blocked, before it hears
-                    // of the panic and may call again.
+            let attempt = Box::pin(async move {
+                let body = pin!(Some(body));
+                let answer = {
+                    let performed = pin!(perform(&mut running, body));
+                    catch_panic(performed).await
+                };
+                (running, answer)
+            });
+            let settle = move |(mut running, answer): (Running<'static>, _)| async move {
+                match answer {
+                    Ok(answer) => record(&mut running, &answers, answer, &mut end).await,
+                    // The key is free, or blocked, before the caller hears of the panic and may
+                    // call again.
                     Err(panic) => {
                         running.abandon().await;
                         resume_unwind(panic)
                     }
                 }
             };
-            runtime.spawn(carry(job))
+            detach(&runtime, &call.instance, attempt, settle).await
         }
         Decision::RunUnprotected => {
             end.ends(Ending::Unprotected);
-            let begun = Arc::clone(&begun);
-            let underway = Underway::new(&call.instance);
-            runtime.spawn(carry(async move {
-                let _underway = underway;
-                begun.store(true, Relaxed);
-                let _end = end;
-                unprotected(Body(body.as_mut()).await)
-            }))
+            let attempt = Box::pin(async move { Body(pin!(Some(body))).await });
+            let settle = move |answer| async move {
+                drop(end);
+                unprotected(answer)
+            };
+            detach(&runtime, &call.instance, attempt, settle).await
         }
     };
+    detached.unwrap_or_else(|RuntimeEnded| {
+        let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
+        Err((answers.refuse)(error.with_message("the runtime ended before the body did")))
+    })
+}
+
+/// The runtime dropped a task.
+struct RuntimeEnded;
+
+/// Runs `attempt` and what is to be done with its output, whether or not the caller stays.
+///
+/// The first poll is the caller's own. What is ready by then needs no task: `then` leaves nothing
+/// behind when it is dropped.
+async fn detach<A, N>(
+    runtime: &Handle,
+    instance: &Idempotency,
+    mut attempt: Pin<Box<A>>,
+    then: impl FnOnce(A::Output) -> N + Send + 'static,
+) -> Result<N::Output, RuntimeEnded>
+where
+    A: Future + Send + 'static,
+    N: Future<Output: Send> + Send + 'static,
+{
+    let polled = poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context))).await;
+    if let Poll::Ready(output) = polled {
+        return Ok(then(output).await);
+    }
+    let underway = Underway::new(instance);
+    let task = runtime.spawn(carry(async move {
+        let _underway = underway;
+        then(attempt.await).await
+    }));
     match task.await {
-        Ok(answer) => answer,
+        Ok(answer) => Ok(answer),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            Err(_) => {
-                let error = call.error(ErrorKind::ShuttingDown);
-                let error = error.with_message("the runtime ended before the body did");
-                let ran = begun.load(Relaxed);
-                Err((answers.refuse)(if ran { error.after_the_body_ran() } else { error }))
-            }
+            Err(_) => Err(RuntimeEnded),
         },
     }
 }
 
-/// What `future` panics with, once it is dropped.
-fn catch_panic<F: Future>(future: F) -> impl Future<Output = std::thread::Result<F::Output>> {
-    let mut future = Box::pin(future);
+/// What `future` panics with.
+fn catch_panic<F: Future>(
+    mut future: Pin<&mut F>,
+) -> impl Future<Output = std::thread::Result<F::Output>> {
     poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(poll) => poll.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
@@ -280,17 +307,27 @@ async fn execute<T, E, F>(
 where
     F: Future<Output = Result<T, E>>,
 {
-    if running.is_too_late() {
-        let error = running.error(ErrorKind::StoreUnavailable);
-        let error = error.with_message("the lease ended before the body could start");
-        end.ends(Ending::from(error.kind()));
-        return Err((answers.refuse)(error));
-    }
+    let answer = perform(running, body).await;
+    record(running, answers, answer, end).await
+}
+
+/// Runs the body of a granted attempt.
+async fn perform<F: Future>(running: &mut Running<'_>, body: Pin<&mut Option<F>>) -> F::Output {
     let span = span(running);
     running.start();
     let timer = BodyTimer::start(&running.lease().operation);
     let answer = running.current().scope(Body(body)).instrument(span).await;
     timer.stop();
+    answer
+}
+
+/// Records how the body ended. If this future is dropped, the keeper finishes it.
+async fn record<T, E>(
+    running: &mut Running<'_>,
+    answers: &Answers<T, E>,
+    answer: Result<T, E>,
+    end: &mut CallEnd,
+) -> Result<Outcome<T>, E> {
     let ended = running.end(verb(running, answers, &answer)).await;
     conclude(running, answers, answer, ended, end)
 }

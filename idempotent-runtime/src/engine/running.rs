@@ -92,12 +92,6 @@ impl<'a> Running<'a> {
         Ok(self)
     }
 
-    /// Whether the lease ended after it was confirmed: a detached body waits for the turn of its
-    /// task, and any process may be paused.
-    pub(crate) fn is_too_late(&self) -> bool {
-        self.mode != Mode::Window && !self.core().local && self.lease.is_over()
-    }
-
     pub(crate) fn current(&self) -> Current {
         Current::new(Arc::clone(&self.lease))
     }
