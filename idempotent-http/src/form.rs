@@ -257,17 +257,13 @@ where
             return Ok(respond(&problem(ProblemType::BodyIncomplete, "it was cut off")));
         }
     };
-    let (used, owner) = match consume(&settings, &parts, &body).await {
-        Ok(consumed) => consumed,
-        Err(problem) => return Ok(respond(&problem)),
-    };
-    let request = Request::from_parts(parts, B::from(body));
-    // In a task of its own: a handler that has begun ends, whether or not its client waits.
-    let handler = run(Arc::clone(&settings), inner, request, used, owner);
+    // In a task of its own, from before the token is used up: a client that goes away, as a browser
+    // does on a second click, must not leave a token that is used and a form that is not handled.
+    let handler = run(settings, inner, parts, body);
     let place = ambient::current().unwrap_or_default();
     match tokio::spawn(ambient::scope(place, handler).in_current_span()).await {
         Ok(answer) => answer,
-        // The runtime is shutting down.
+        // `bound_to` panicked, or the runtime is shutting down.
         Err(_) => Ok(internal_error()),
     }
 }
@@ -296,16 +292,22 @@ async fn consume(
     }
 }
 
+/// Consumes the token of a form, and handles it.
 async fn run<S, B, R>(
     settings: Arc<Settings>,
     mut inner: S,
-    request: Request<B>,
-    used: UsedToken,
-    owner: Option<String>,
+    parts: Parts,
+    body: Bytes,
 ) -> Answer<R, S::Error>
 where
     S: Service<Request<B>, Response = Response<R>>,
+    B: From<Bytes>,
 {
+    let (used, owner) = match consume(&settings, &parts, &body).await {
+        Ok(consumed) => consumed,
+        Err(problem) => return Ok(respond(&problem)),
+    };
+    let request = Request::from_parts(parts, B::from(body));
     let answer = catch_panic(async { inner.call(request).await }).await;
     let mut response = match answer {
         Ok(Ok(response)) if is_deterministic(response.status()) => {

@@ -9,7 +9,7 @@ use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use idempotent_http::FormTokens;
 use idempotent_runtime::problem::ProblemType;
-use idempotent_runtime::testing::{Ledger, scoped};
+use idempotent_runtime::testing::{Ledger, Verb, scoped};
 use idempotent_runtime::{Drained, Error, idempotent};
 use reqwest::RequestBuilder;
 use std::future::Future;
@@ -376,6 +376,27 @@ async fn a_form_whose_client_has_gone_is_handled_and_stays_used() {
         until(|| done.total() == 1).await;
         submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
         assert_eq!(bench.runs(), 1);
+    }
+}
+
+/// A browser drops the first of two clicks, perhaps while the store is being asked.
+#[tokio::test]
+async fn a_form_whose_client_goes_while_its_token_is_consumed_is_handled() {
+    for bench in both().await {
+        let (neighbour, store) = bench.neighbour().await;
+        let tokens = FormTokens::new(&neighbour, "order");
+        let departures = Departures::default();
+        let router = counted(&bench.ledger, number).layer(tokens.clone());
+        let server = serve(departures.watch(router)).await;
+        let token = issue(&tokens).await;
+        let consumed = store.hold_after(Verb::Begin);
+        let sent = tokio::spawn(send(form(&server, &token)));
+        consumed.arrived(1).await;
+        sent.abort();
+        until(|| departures.count() == 1).await;
+        consumed.open();
+        until(|| bench.runs() == 1).await;
+        submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
     }
 }
 
