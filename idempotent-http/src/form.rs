@@ -1,11 +1,12 @@
 //! Forms that are handled once: a token in the page, consumed by whoever sends it first.
 
 use crate::body::{BoxError, ResponseBody, Unread, read};
+use crate::headers::has_media_type;
 use crate::problem::{internal_error, respond};
 use crate::service::{Panicked, catch_panic};
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
@@ -166,7 +167,7 @@ impl Settings {
         if let Some(value) = parts.headers.get(&self.header) {
             return value.to_str().map(str::to_owned).map_err(|_| missing());
         }
-        if !is_form(parts) {
+        if !has_media_type(&parts.headers, "application/x-www-form-urlencoded") {
             return Err(missing());
         }
         form_urlencoded::parse(body)
@@ -174,13 +175,6 @@ impl Settings {
             .map(|(_, token)| token.into_owned())
             .ok_or_else(missing)
     }
-}
-
-/// By the media type, which is the same in any case and with any parameters.
-fn is_form(parts: &Parts) -> bool {
-    let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media_type = kind.and_then(|kind| kind.split(';').next());
-    media_type.is_some_and(|it| it.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
 fn problem(kind: ProblemType, detail: &str) -> Problem {

@@ -2,10 +2,10 @@
 
 use crate::body::{BoxError, Gathered, ResponseBody, Unread, gather, read};
 use crate::exchange::Exchange;
+use crate::headers::has_media_type;
 use crate::problem::{internal_error, respond};
 use crate::settings::{Presence, Settings, Usage};
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
@@ -307,12 +307,7 @@ fn is_transient_problem<R>(response: &Response<R>) -> bool {
 }
 
 fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
-    let events = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|value| value.trim_start().starts_with("text/event-stream"));
-    events
+    has_media_type(response.headers(), "text/event-stream")
         || response.extensions().get::<Streaming>().is_some()
         || response.body().size_hint().lower() > limit as u64
 }

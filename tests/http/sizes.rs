@@ -138,6 +138,17 @@ async fn a_stream_of_events_flows_and_is_not_retained() {
 }
 
 #[tokio::test]
+async fn a_stream_of_events_flows_however_its_media_type_is_written() {
+    for bench in both().await {
+        let decorate = |response: &mut Response| {
+            let value = HeaderValue::from_static("Text/Event-Stream");
+            response.headers_mut().insert("content-type", value);
+        };
+        flows_and_is_not_retained(&bench, bench.layer(), "data: 1", decorate).await;
+    }
+}
+
+#[tokio::test]
 async fn a_response_that_says_it_is_a_stream_flows_and_is_not_retained() {
     for bench in both().await {
         let decorate = |response: &mut Response| {
