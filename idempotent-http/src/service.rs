@@ -276,7 +276,7 @@ async fn keep<R, E>(
 where
     R: Body<Data = Bytes>,
 {
-    let is_stored = (settings.is_stored)(response.status())
+    let is_stored = settings.stores(response.status())
         && response.extensions().get::<NoStore>().is_none()
         && !is_transient_problem(&response);
     if !is_stored {

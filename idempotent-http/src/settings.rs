@@ -6,6 +6,7 @@ use http::request::Parts;
 use http::{Method, StatusCode};
 use idempotent_runtime::{Abandon, Idempotency};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,6 +77,16 @@ impl Settings {
     /// Safe methods pass whatever the settings say.
     pub(crate) fn guards(&self, method: &Method) -> bool {
         !method.is_safe() && self.methods.contains(method)
+    }
+
+    /// Whether a response is stored. The handler has run: if the choice panics, that must not free
+    /// the key of what happened, and it counts as if it were not there.
+    pub(crate) fn stores(&self, status: StatusCode) -> bool {
+        catch_unwind(AssertUnwindSafe(|| (self.is_stored)(status))).unwrap_or_else(|_| {
+            let hook = "store_statuses";
+            tracing::error!(target: "idempotent", hook, "a hook panicked and was ignored");
+            is_deterministic(status)
+        })
     }
 }
 
