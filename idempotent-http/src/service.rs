@@ -98,9 +98,11 @@ where
     R::Error: Send,
 {
     let (mut parts, body) = request.into_parts();
-    let Known { key, scope } = match known(&settings, &parts) {
-        Ok(known) => known,
-        Err(problem) => return Ok(respond(&problem)),
+    let Known { key, scope } = match catch_unwind(AssertUnwindSafe(|| known(&settings, &parts))) {
+        Ok(Ok(known)) => known,
+        Ok(Err(problem)) => return Ok(respond(&problem)),
+        // The scope's resolver: nobody is known, and nothing is handled.
+        Err(_) => return Ok(internal_error()),
     };
     let place = place(key.as_deref(), scope.as_deref());
     match (settings.usage, key) {
