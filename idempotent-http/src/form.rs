@@ -3,7 +3,7 @@
 use crate::body::{BoxError, ResponseBody, Unread, read};
 use crate::headers::has_media_type;
 use crate::problem::{internal_error, respond};
-use crate::service::{Panicked, catch_panic};
+use crate::service::{Panicked, catch_panic, is_transient_problem};
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
@@ -27,7 +27,8 @@ use tracing::Instrument as _;
 /// A page carries a token in a hidden field; the layer consumes it before the handler runs. A double
 /// click sends it twice: one gets through, the other is told that the form was sent before (409). The
 /// response brings the next token in a header, for pages that go on. After a failure that may be
-/// retried (408, 425, 429, 5xx, a panic) the same token can be used again.
+/// retried (408, 425, 429, 5xx, a panic, a refusal by an `#[idempotent]` function that passes by
+/// itself) the same token can be used again.
 ///
 /// ```
 /// use idempotent_http::FormTokens;
@@ -304,7 +305,9 @@ where
     let request = Request::from_parts(parts, B::from(body));
     let answer = catch_panic(async { inner.call(request).await }).await;
     let mut response = match answer {
-        Ok(Ok(response)) if is_deterministic(response.status()) => {
+        Ok(Ok(response))
+            if is_deterministic(response.status()) && !is_transient_problem(&response) =>
+        {
             response.map(ResponseBody::passed)
         }
         failed => {

@@ -303,7 +303,7 @@ where
 }
 
 /// Whether a function further in was refused for a reason that passes, whatever the status says.
-fn is_transient_problem<R>(response: &Response<R>) -> bool {
+pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
     let code = response.headers().get(CODE_HEADER).and_then(|code| code.to_str().ok());
     code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use idempotent_http::FormTokens;
-use idempotent_runtime::problem::ProblemType;
+use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::testing::{Ledger, Verb, scoped};
 use idempotent_runtime::{Drained, Error, idempotent};
 use reqwest::RequestBuilder;
@@ -189,6 +189,24 @@ async fn after_a_failure_or_a_panic_the_token_can_be_used_again_at_once() {
             handled(&post().await, 3);
             post().await.is_problem(409, ProblemType::FormTokenUsed.code());
         }
+    }
+}
+
+/// What an `#[idempotent]` function says while another call of it runs: 409, and it passes.
+#[tokio::test]
+async fn after_a_refusal_that_passes_by_itself_the_token_can_be_used_again() {
+    for bench in both().await {
+        let tokens = orders(&bench);
+        let busy_first = async |run: Run| -> Response {
+            match run.number {
+                1 => Problem::new(ProblemType::InProgress, "another call runs").into_response(),
+                _ => number(run).await.into_response(),
+            }
+        };
+        let server = bench.serve_forms(&tokens, busy_first).await;
+        let token = issue(&tokens).await;
+        submit(&server, &token).await.is_problem(409, ProblemType::InProgress.code());
+        handled(&submit(&server, &token).await, 2);
     }
 }
 
