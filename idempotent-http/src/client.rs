@@ -171,7 +171,14 @@ impl Retry {
             };
             *attempt.timeout_mut() = Some(timeout.min(time_left()));
             attempts += 1;
-            let answer = whole_answer(client, attempt).await;
+            let answer = match whole_answer(client, attempt).await {
+                Err(error) if is_never_sent(&error, &request) => {
+                    return Err(
+                        SendError::not_sent(SendErrorKind::InvalidRequest).with_source(error)
+                    );
+                }
+                answer => answer,
+            };
             let verdict = match &answer {
                 Ok(answer) => Verdict::of(answer),
                 Err(error) => Verdict::of_error(error),
@@ -214,6 +221,12 @@ fn built(request: RequestBuilder) -> Result<(Client, Request), SendError> {
         Ok(request) => Ok((client, request)),
         Err(error) => Err(SendError::not_sent(SendErrorKind::InvalidRequest).with_source(error)),
     }
+}
+
+/// Whether the client refuses a request as it is. A redirect to an address that it refuses is another
+/// thing: the request was sent.
+fn is_never_sent(error: &reqwest::Error, request: &Request) -> bool {
+    error.is_builder() && error.url() == Some(request.url())
 }
 
 /// The key as the draft standard writes it: a quoted string.

@@ -20,7 +20,7 @@ pub struct SendError {
 pub enum SendErrorKind {
     /// The key is empty, longer than 255 characters, or not printable ASCII.
     InvalidKey,
-    /// The request could not be built.
+    /// The request could not be built, or the client does not send such ones.
     InvalidRequest,
     /// The body is a stream, which cannot be sent twice.
     NotRepeatable,
@@ -65,6 +65,9 @@ impl SendError {
 
     /// Whether the server may have handled the request. If not, none of its attempts got as far as a
     /// connection.
+    ///
+    /// A client that follows redirects does not tell which connection could not be made. Where a
+    /// server may redirect to another one, this holds only with a client that does not follow.
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
     }
