@@ -35,10 +35,14 @@ impl SendError {
 
     pub(super) fn no_answer(
         source: reqwest::Error,
-        key: Option<HeaderValue>,
+        mut key: Option<HeaderValue>,
         attempts: u32,
         may_have_run: bool,
     ) -> Self {
+        // `Debug` does not show it: errors end in logs.
+        if let Some(key) = &mut key {
+            key.set_sensitive(true);
+        }
         let source = Some(source.without_url());
         Self { kind: SendErrorKind::NoAnswer, key, attempts, may_have_run, source }
     }
