@@ -309,7 +309,9 @@ pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
 }
 
 fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
-    has_media_type(response.headers(), "text/event-stream")
+    // What follows a change of protocols is not in the response.
+    response.status().is_informational()
+        || has_media_type(response.headers(), "text/event-stream")
         || response.extensions().get::<Streaming>().is_some()
         || response.body().size_hint().lower() > limit as u64
 }
