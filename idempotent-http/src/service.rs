@@ -250,6 +250,10 @@ where
 
 fn refusal(error: &Error, settings: &Settings) -> Problem {
     let problem = Problem::from(error);
+    if problem.kind().status() == 500 {
+        // The client is told to tell the operators, who find the reason here only.
+        tracing::error!(target: "idempotent", %error, "refused");
+    }
     match (error.kind(), error.retry_after()) {
         // The rest of the lease says when to come back if the first request's server has died. Most
         // likely it has not.
