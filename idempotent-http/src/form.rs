@@ -275,7 +275,10 @@ async fn consume(
     let consumed = tokens.consume(&settings.business_type, &token).await;
     match consumed.map_err(|error| Problem::from(&error))? {
         Consumed::Accepted(used) => Ok((used, owner)),
-        Consumed::Used => Err(problem(ProblemType::FormTokenUsed, "look at what came of it")),
+        Consumed::Used => {
+            let detail = "look at what came of it (it was not handled again)";
+            Err(Problem::new(ProblemType::FormTokenUsed, detail))
+        }
         Consumed::Unknown => Err(problem(
             ProblemType::FormTokenUnknown,
             "load the page again and send it from there",
