@@ -11,7 +11,7 @@ use http::{Request, Response};
 use http_body::Body;
 use idempotent_runtime::problem::{CODE_HEADER, Problem, ProblemType};
 use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, ambient};
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +30,9 @@ pub struct Streaming;
 
 /// Marks a request that a layer guards, so that another one further in leaves it alone.
 #[derive(Clone, Copy, Debug)]
-struct Guarded;
+struct Guarded {
+    is_scoped: bool,
+}
 
 /// A service behind an [`IdempotencyLayer`](crate::IdempotencyLayer).
 #[derive(Clone, Debug)]
@@ -70,10 +72,16 @@ where
         let next = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, next);
         let settings = Arc::clone(&self.settings);
-        if !settings.guards(request.method()) || request.extensions().get::<Guarded>().is_some() {
+        if !settings.guards(request.method()) {
             return Box::pin(pass(inner, request));
         }
-        Box::pin(handle(settings, inner, request))
+        match request.extensions().get::<Guarded>() {
+            None => Box::pin(handle(settings, inner, request)),
+            Some(Guarded { is_scoped: false }) if settings.scope.is_some() => {
+                Box::pin(ready(Ok(respond(&scope_ignored(&settings)))))
+            }
+            Some(_) => Box::pin(pass(inner, request)),
+        }
     }
 }
 
@@ -115,10 +123,18 @@ where
                 Ok(body) => body,
                 Err(unread) => return Ok(respond(&unread_problem(&unread))),
             };
-            parts.extensions.insert(Guarded);
+            parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
             exchange(&settings, inner, parts, body, Call { key, scope, place }).await
         }
     }
+}
+
+/// The outer layer would hand one principal's response to another, whatever this one's scope says.
+fn scope_ignored(settings: &Settings) -> Problem {
+    let layer: &str = &settings.operation;
+    tracing::error!(target: "idempotent", layer, "a layer without a scope is around one with a scope");
+    let kind = ProblemType::Misconfigured;
+    Problem::new(kind, format!("{} (it was not handled)", kind.title()))
 }
 
 /// What tells a request from others.
