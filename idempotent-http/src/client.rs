@@ -60,7 +60,8 @@ impl Default for Retry {
     fn default() -> Self {
         Self {
             header: HeaderName::from_static("idempotency-key"),
-            max_attempts: 10,
+            // A request in progress is asked for once a second: this outlasts the lease of a dead server.
+            max_attempts: 100,
             patience: Duration::from_secs(120),
             attempt_timeout: Duration::from_secs(30),
             first_pause: Duration::from_millis(200),
@@ -70,7 +71,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Up to ten attempts within two minutes.
+    /// As many attempts as fit into two minutes, up to a hundred.
     pub fn new() -> Self {
         Self::default()
     }
@@ -258,6 +259,8 @@ async fn whole_answer(
 mod tests {
     use super::*;
     use crate::key::{Syntax, parse};
+    use crate::settings::Settings;
+    use idempotent_runtime::Idempotency;
 
     #[test]
     fn pauses_double_up_to_the_longest_and_vary() {
@@ -267,6 +270,15 @@ mod tests {
             let pause = pauses.next();
             assert!(pause >= millis(full / 2) && pause <= millis(full), "{pause:?} of {full}");
         }
+    }
+
+    #[test]
+    fn the_defaults_outlast_the_lease_of_a_server_that_died() {
+        let layer = Settings::new(Idempotency::in_memory().unwrap());
+        let lease = layer.instance.config().lease;
+        let retry = Retry::new();
+        assert!(retry.patience > lease);
+        assert!(layer.retry_after * (retry.max_attempts - 1) > lease);
     }
 
     #[test]
