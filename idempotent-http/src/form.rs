@@ -18,6 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tower_layer::Layer;
 use tower_service::Service;
 use tracing::Instrument as _;
@@ -252,11 +253,16 @@ where
             return Ok(respond(&problem(ProblemType::BodyIncomplete, "it was cut off")));
         }
     };
+    let Ok(runtime) = Handle::try_current() else {
+        let kind = ProblemType::Misconfigured;
+        tracing::error!(target: "idempotent", "forms need a tokio runtime around the service");
+        return Ok(respond(&problem(kind, kind.title())));
+    };
     // In a task of its own, from before the token is used up: a client that goes away, as a browser
     // does on a second click, must not leave a token that is used and a form that is not handled.
     let handler = run(settings, inner, parts, body);
     let place = ambient::current().unwrap_or_default();
-    match tokio::spawn(ambient::scope(place, handler).in_current_span()).await {
+    match runtime.spawn(ambient::scope(place, handler).in_current_span()).await {
         Ok(answer) => answer,
         // `bound_to` panicked, or the runtime is shutting down.
         Err(_) => Ok(internal_error()),
@@ -352,5 +358,42 @@ impl fmt::Debug for FormTokens {
 impl<S: fmt::Debug> fmt::Debug for FormService<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("FormService").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Full;
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+    use std::task::Waker;
+
+    #[derive(Clone)]
+    struct Handler;
+
+    impl Service<Request<Full<Bytes>>> for Handler {
+        type Response = Response<Full<Bytes>>;
+        type Error = Infallible;
+        type Future = Ready<Result<Self::Response, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Full<Bytes>>) -> Self::Future {
+            ready(Ok(Response::default()))
+        }
+    }
+
+    #[test]
+    fn a_form_outside_of_a_runtime_is_refused() {
+        let idem = Idempotency::in_memory().unwrap();
+        let mut service = FormTokens::new(&idem, "order").layer(Handler);
+        let mut answer = service.call(Request::post("/").body(Full::default()).unwrap());
+        let answer = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Ok(response)) = answer else { panic!("{answer:?}") };
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["idempotency-problem"], "misconfigured");
     }
 }
