@@ -43,9 +43,10 @@ use verdict::Verdict;
 /// instead of the status.
 ///
 /// # The key
-/// A random one, made for each [`send`](Self::send) of a request that is not safe. It is gone with
-/// this process: where a request must be handled once although its client may crash, make the key
-/// first, write it down beside the work, and [`send_with_key`](Self::send_with_key).
+/// A random one, made for each [`send`](Self::send) of a request that is not safe. It is gone when that
+/// ends with an answer, is dropped, or the process ends: where a request may have to be sent again
+/// after that, make the key first, write it down beside the work, and
+/// [`send_with_key`](Self::send_with_key).
 #[derive(Clone, Debug)]
 pub struct Retry {
     header: HeaderName,
@@ -101,7 +102,7 @@ impl Retry {
     }
 
     /// How long one attempt may take, until the whole answer is there. A time-out of the request's
-    /// own goes before.
+    /// own goes before; one of its client's does not count.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.attempt_timeout = timeout;
