@@ -43,9 +43,10 @@ use verdict::Verdict;
 /// instead of the status.
 ///
 /// # The key
-/// A random one, made for each [`send`](Self::send) of a request that is not safe. It is gone with
-/// this process: where a request must be handled once although its client may crash, make the key
-/// first, write it down beside the work, and [`send_with_key`](Self::send_with_key).
+/// A random one, made for each [`send`](Self::send) of a request that is not safe. It is gone when that
+/// ends with an answer, is dropped, or the process ends: where a request may have to be sent again
+/// after that, make the key first, write it down beside the work, and
+/// [`send_with_key`](Self::send_with_key).
 #[derive(Clone, Debug)]
 pub struct Retry {
     header: HeaderName,
@@ -60,7 +61,8 @@ impl Default for Retry {
     fn default() -> Self {
         Self {
             header: HeaderName::from_static("idempotency-key"),
-            max_attempts: 10,
+            // A request in progress is asked for once a second: this outlasts the lease of a dead server.
+            max_attempts: 100,
             patience: Duration::from_secs(120),
             attempt_timeout: Duration::from_secs(30),
             first_pause: Duration::from_millis(200),
@@ -70,7 +72,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Up to ten attempts within two minutes.
+    /// As many attempts as fit into two minutes, up to a hundred.
     pub fn new() -> Self {
         Self::default()
     }
@@ -100,7 +102,7 @@ impl Retry {
     }
 
     /// How long one attempt may take, until the whole answer is there. A time-out of the request's
-    /// own goes before.
+    /// own goes before; one of its client's does not count.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.attempt_timeout = timeout;
@@ -171,7 +173,14 @@ impl Retry {
             };
             *attempt.timeout_mut() = Some(timeout.min(time_left()));
             attempts += 1;
-            let answer = whole_answer(client, attempt).await;
+            let answer = match whole_answer(client, attempt).await {
+                Err(error) if is_never_sent(&error, &request) => {
+                    return Err(
+                        SendError::not_sent(SendErrorKind::InvalidRequest).with_source(error)
+                    );
+                }
+                answer => answer,
+            };
             let verdict = match &answer {
                 Ok(answer) => Verdict::of(answer),
                 Err(error) => Verdict::of_error(error),
@@ -216,6 +225,12 @@ fn built(request: RequestBuilder) -> Result<(Client, Request), SendError> {
     }
 }
 
+/// Whether the client refuses a request as it is. A redirect to an address that it refuses is another
+/// thing: the request was sent.
+fn is_never_sent(error: &reqwest::Error, request: &Request) -> bool {
+    error.is_builder() && error.url() == Some(request.url())
+}
+
 /// The key as the draft standard writes it: a quoted string.
 fn quoted(key: &str) -> Result<HeaderValue, SendError> {
     let invalid = || SendError::not_sent(SendErrorKind::InvalidKey);
@@ -245,6 +260,8 @@ async fn whole_answer(
 mod tests {
     use super::*;
     use crate::key::{Syntax, parse};
+    use crate::settings::Settings;
+    use idempotent_runtime::Idempotency;
 
     #[test]
     fn pauses_double_up_to_the_longest_and_vary() {
@@ -254,6 +271,15 @@ mod tests {
             let pause = pauses.next();
             assert!(pause >= millis(full / 2) && pause <= millis(full), "{pause:?} of {full}");
         }
+    }
+
+    #[test]
+    fn the_defaults_outlast_the_lease_of_a_server_that_died() {
+        let layer = Settings::new(Idempotency::in_memory().unwrap());
+        let lease = layer.instance.config().lease;
+        let retry = Retry::new();
+        assert!(retry.patience > lease);
+        assert!(layer.retry_after * (retry.max_attempts - 1) > lease);
     }
 
     #[test]

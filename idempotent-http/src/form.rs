@@ -1,11 +1,12 @@
 //! Forms that are handled once: a token in the page, consumed by whoever sends it first.
 
 use crate::body::{BoxError, ResponseBody, Unread, read};
+use crate::headers::has_media_type;
 use crate::problem::{internal_error, respond};
-use crate::service::{Panicked, catch_panic};
+use crate::service::{Panicked, catch_panic, is_transient_problem};
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
@@ -17,6 +18,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tower_layer::Layer;
 use tower_service::Service;
 use tracing::Instrument as _;
@@ -26,7 +28,8 @@ use tracing::Instrument as _;
 /// A page carries a token in a hidden field; the layer consumes it before the handler runs. A double
 /// click sends it twice: one gets through, the other is told that the form was sent before (409). The
 /// response brings the next token in a header, for pages that go on. After a failure that may be
-/// retried (408, 425, 429, 5xx, a panic) the same token can be used again.
+/// retried (408, 425, 429, 5xx, a panic, a refusal by an `#[idempotent]` function that passes by
+/// itself) the same token can be used again.
 ///
 /// ```
 /// use idempotent_http::FormTokens;
@@ -166,7 +169,7 @@ impl Settings {
         if let Some(value) = parts.headers.get(&self.header) {
             return value.to_str().map(str::to_owned).map_err(|_| missing());
         }
-        if !is_form(parts) {
+        if !has_media_type(&parts.headers, "application/x-www-form-urlencoded") {
             return Err(missing());
         }
         form_urlencoded::parse(body)
@@ -174,13 +177,6 @@ impl Settings {
             .map(|(_, token)| token.into_owned())
             .ok_or_else(missing)
     }
-}
-
-/// By the media type, which is the same in any case and with any parameters.
-fn is_form(parts: &Parts) -> bool {
-    let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media_type = kind.and_then(|kind| kind.split(';').next());
-    media_type.is_some_and(|it| it.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded"))
 }
 
 fn problem(kind: ProblemType, detail: &str) -> Problem {
@@ -257,17 +253,18 @@ where
             return Ok(respond(&problem(ProblemType::BodyIncomplete, "it was cut off")));
         }
     };
-    let (used, owner) = match consume(&settings, &parts, &body).await {
-        Ok(consumed) => consumed,
-        Err(problem) => return Ok(respond(&problem)),
+    let Ok(runtime) = Handle::try_current() else {
+        let kind = ProblemType::Misconfigured;
+        tracing::error!(target: "idempotent", "forms need a tokio runtime around the service");
+        return Ok(respond(&problem(kind, kind.title())));
     };
-    let request = Request::from_parts(parts, B::from(body));
-    // In a task of its own: a handler that has begun ends, whether or not its client waits.
-    let handler = run(Arc::clone(&settings), inner, request, used, owner);
+    // In a task of its own, from before the token is used up: a client that goes away, as a browser
+    // does on a second click, must not leave a token that is used and a form that is not handled.
+    let handler = run(settings, inner, parts, body);
     let place = ambient::current().unwrap_or_default();
-    match tokio::spawn(ambient::scope(place, handler).in_current_span()).await {
+    match runtime.spawn(ambient::scope(place, handler).in_current_span()).await {
         Ok(answer) => answer,
-        // The runtime is shutting down.
+        // `bound_to` panicked, or the runtime is shutting down.
         Err(_) => Ok(internal_error()),
     }
 }
@@ -284,7 +281,10 @@ async fn consume(
     let consumed = tokens.consume(&settings.business_type, &token).await;
     match consumed.map_err(|error| Problem::from(&error))? {
         Consumed::Accepted(used) => Ok((used, owner)),
-        Consumed::Used => Err(problem(ProblemType::FormTokenUsed, "look at what came of it")),
+        Consumed::Used => {
+            let detail = "look at what came of it (it was not handled again)";
+            Err(Problem::new(ProblemType::FormTokenUsed, detail))
+        }
         Consumed::Unknown => Err(problem(
             ProblemType::FormTokenUnknown,
             "load the page again and send it from there",
@@ -296,19 +296,27 @@ async fn consume(
     }
 }
 
+/// Consumes the token of a form, and handles it.
 async fn run<S, B, R>(
     settings: Arc<Settings>,
     mut inner: S,
-    request: Request<B>,
-    used: UsedToken,
-    owner: Option<String>,
+    parts: Parts,
+    body: Bytes,
 ) -> Answer<R, S::Error>
 where
     S: Service<Request<B>, Response = Response<R>>,
+    B: From<Bytes>,
 {
+    let (used, owner) = match consume(&settings, &parts, &body).await {
+        Ok(consumed) => consumed,
+        Err(problem) => return Ok(respond(&problem)),
+    };
+    let request = Request::from_parts(parts, B::from(body));
     let answer = catch_panic(pin!(async { inner.call(request).await })).await;
     let mut response = match answer {
-        Ok(Ok(response)) if is_deterministic(response.status()) => {
+        Ok(Ok(response))
+            if is_deterministic(response.status()) && !is_transient_problem(&response) =>
+        {
             response.map(ResponseBody::passed)
         }
         failed => {
@@ -350,5 +358,42 @@ impl fmt::Debug for FormTokens {
 impl<S: fmt::Debug> fmt::Debug for FormService<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("FormService").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::Full;
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+    use std::task::Waker;
+
+    #[derive(Clone)]
+    struct Handler;
+
+    impl Service<Request<Full<Bytes>>> for Handler {
+        type Response = Response<Full<Bytes>>;
+        type Error = Infallible;
+        type Future = Ready<Result<Self::Response, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Full<Bytes>>) -> Self::Future {
+            ready(Ok(Response::default()))
+        }
+    }
+
+    #[test]
+    fn a_form_outside_of_a_runtime_is_refused() {
+        let idem = Idempotency::in_memory().unwrap();
+        let mut service = FormTokens::new(&idem, "order").layer(Handler);
+        let mut answer = service.call(Request::post("/").body(Full::default()).unwrap());
+        let answer = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Ok(response)) = answer else { panic!("{answer:?}") };
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["idempotency-problem"], "misconfigured");
     }
 }

@@ -1,4 +1,4 @@
-//! Which headers of a response are replayed.
+//! What headers say: the type of a body, and which of them are replayed.
 
 use http::header::{self, HeaderMap, HeaderName};
 
@@ -50,6 +50,13 @@ pub(crate) fn replayed(
             && !NOT_REPLAYED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
             && !named.iter().any(|named| named == name)
     })
+}
+
+/// Whether a body has this media type, which is the same in any case and with any parameters.
+pub(crate) fn has_media_type(headers: &HeaderMap, wanted: &str) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = value.and_then(|value| value.split(';').next());
+    media_type.is_some_and(|it| it.trim().eq_ignore_ascii_case(wanted))
 }
 
 #[cfg(test)]

@@ -124,10 +124,24 @@ fn quoted(rest: &str) -> Result<String, Problem> {
         }
     }
     let rest = characters.as_str().trim_start_matches([' ', '\t']);
-    if !rest.is_empty() && !rest.starts_with(';') {
+    if !rest.is_empty() && (!rest.starts_with(';') || is_list(rest)) {
         return Err(invalid("more than one key is given"));
     }
     checked(key)
+}
+
+/// Whether parameters are followed by another member: a comma outside of quotes.
+fn is_list(parameters: &str) -> bool {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    parameters.chars().any(|character| {
+        let was_escaped = std::mem::replace(&mut is_escaped, false);
+        match character {
+            '"' if !was_escaped => is_quoted = !is_quoted,
+            '\\' if is_quoted && !was_escaped => is_escaped = true,
+            _ => {}
+        }
+        character == ',' && !is_quoted
+    })
 }
 
 fn bare(text: &str) -> Result<String, Problem> {
@@ -172,7 +186,7 @@ mod tests {
 
     #[test]
     fn quoted_bare_and_with_parameters_are_one_key() {
-        for line in ["\"k\"", "k", "\"k\";p=1", "  \"k\" ; p=1", "\tk "] {
+        for line in ["\"k\"", "k", "\"k\";p=1", "  \"k\" ; p=1", "\tk ", r#""k";p="a, \", b""#] {
             assert_eq!(lenient(line).as_deref(), Some("k"), "{line}");
         }
         assert_eq!(lenient(r#""a\"b\\c""#).as_deref(), Some(r#"a"b\c"#));
@@ -190,6 +204,8 @@ mod tests {
             "a, b",
             "a b",
             "\"a\", \"b\"",
+            "\"a\";p=1, \"b\"",
+            r#""a";p="\"", "b""#,
             "\"a\" b",
             "k;p=1",
             "schlüssel",

@@ -14,7 +14,8 @@ pub enum Payload {
     /// floating-point numbers, and of members with one name the last one counts.
     CanonicalJson,
     /// These members of a JSON body, by JSON pointer (`/amount`, `/items/0/sku`), and nothing else. A
-    /// body that is not JSON counts as bytes.
+    /// body that is not JSON counts as bytes, and so does every body if one of these is not a pointer:
+    /// it begins with a slash.
     Members(Vec<String>),
     /// Nothing: the key alone decides.
     Ignored,
@@ -31,17 +32,22 @@ impl Payload {
                 Err(_) => of(b"bytes", query, body),
             }),
             Self::Members(pointers) => Some(match serde_json::from_slice::<Value>(body) {
-                Ok(json) => {
+                // What is not a pointer finds nothing: all bodies would be one.
+                Ok(json) if pointers.iter().all(|pointer| is_pointer(pointer)) => {
                     let json = sorted(json);
                     let members: Vec<_> =
                         pointers.iter().map(|pointer| (pointer, json.pointer(pointer))).collect();
                     let text = serde_json::to_vec(&members).unwrap_or_default();
                     of(b"members", "", &text)
                 }
-                Err(_) => of(b"bytes", query, body),
+                _ => of(b"bytes", query, body),
             }),
         }
     }
+}
+
+fn is_pointer(text: &str) -> bool {
+    text.is_empty() || text.starts_with('/')
 }
 
 /// With members in the order of their names, also where somebody else switches on a feature of
@@ -102,5 +108,11 @@ mod tests {
         ));
         assert!(!same(amount, ("", r#"{"amount":1}"#), ("", r#"{"amount":2}"#)));
         assert!(!same(amount, ("", r#"{"amount":null}"#), ("", r#"{"amount":1}"#)));
+    }
+    #[test]
+    fn what_is_not_a_pointer_does_not_make_all_bodies_one() {
+        let amount = &Payload::Members(vec!["amount".to_owned()]);
+        assert!(same(amount, ("", r#"{"amount":1}"#), ("", r#"{"amount":1}"#)));
+        assert!(!same(amount, ("", r#"{"amount":1}"#), ("", r#"{"amount":2}"#)));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
     response
 }
 
-/// What a client gets whose handler panicked, or whose response broke off.
+/// What a client gets if a handler or a resolver panicked, or if a response broke off.
 pub(crate) fn internal_error<B>() -> Response<ResponseBody<B>> {
     let mut response = Response::new(ResponseBody::whole(Bytes::new(), None));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;

@@ -2,16 +2,16 @@
 
 use crate::body::{BoxError, Gathered, ResponseBody, Unread, gather, read};
 use crate::exchange::Exchange;
+use crate::headers::has_media_type;
 use crate::problem::{internal_error, respond};
 use crate::settings::{Presence, Settings, Usage};
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{Request, Response, response};
 use http_body::Body;
 use idempotent_runtime::problem::{CODE_HEADER, Problem, ProblemType};
 use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, Operation, Outcome, ambient};
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -30,7 +30,9 @@ pub struct Streaming;
 
 /// Marks a request that a layer guards, so that another one further in leaves it alone.
 #[derive(Clone, Copy, Debug)]
-struct Guarded;
+struct Guarded {
+    is_scoped: bool,
+}
 
 /// A service behind an [`IdempotencyLayer`](crate::IdempotencyLayer).
 #[derive(Clone, Debug)]
@@ -70,10 +72,16 @@ where
         let next = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, next);
         let settings = Arc::clone(&self.settings);
-        if !settings.guards(request.method()) || request.extensions().get::<Guarded>().is_some() {
+        if !settings.guards(request.method()) {
             return Box::pin(pass(inner, request));
         }
-        Box::pin(handle(settings, inner, request))
+        match request.extensions().get::<Guarded>() {
+            None => Box::pin(handle(settings, inner, request)),
+            Some(Guarded { is_scoped: false }) if settings.scope.is_some() => {
+                Box::pin(ready(Ok(respond(&scope_ignored(&settings)))))
+            }
+            Some(_) => Box::pin(pass(inner, request)),
+        }
     }
 }
 
@@ -98,9 +106,11 @@ where
     R::Error: Send,
 {
     let (mut parts, body) = request.into_parts();
-    let Known { key, scope } = match known(&settings, &parts) {
-        Ok(known) => known,
-        Err(problem) => return Ok(respond(&problem)),
+    let Known { key, scope } = match catch_unwind(AssertUnwindSafe(|| known(&settings, &parts))) {
+        Ok(Ok(known)) => known,
+        Ok(Err(problem)) => return Ok(respond(&problem)),
+        // The scope's resolver: nobody is known, and nothing is handled.
+        Err(_) => return Ok(internal_error()),
     };
     let place = place(key.as_deref(), scope.as_deref());
     match (settings.usage, key) {
@@ -115,7 +125,7 @@ where
                 Ok(body) => body,
                 Err(unread) => return Ok(respond(&unread_problem(&unread))),
             };
-            parts.extensions.insert(Guarded);
+            parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
             let operation = operation(&settings, &parts, &body, &key, scope);
             let request = Request::from_parts(parts, B::from(body));
             let handler = handler(Arc::clone(&settings), inner, request, place);
@@ -123,6 +133,14 @@ where
             answer(&settings, catch_panic(run).await)
         }
     }
+}
+
+/// The outer layer would hand one principal's response to another, whatever this one's scope says.
+fn scope_ignored(settings: &Settings) -> Problem {
+    let layer: &str = &settings.operation;
+    tracing::error!(target: "idempotent", layer, "a layer without a scope is around one with a scope");
+    let kind = ProblemType::Misconfigured;
+    Problem::new(kind, format!("{} (it was not handled)", kind.title()))
 }
 
 /// What tells a request from others.
@@ -267,6 +285,10 @@ fn answer<R, E>(settings: &Settings, ran: Result<Ran<R, E>, Panicked>) -> Answer
 
 fn refusal(error: &Error, settings: &Settings) -> Problem {
     let problem = Problem::from(error);
+    if problem.kind().status() == 500 {
+        // The client is told to tell the operators, who find the reason here only.
+        tracing::error!(target: "idempotent", %error, "refused");
+    }
     match (error.kind(), error.retry_after()) {
         // The rest of the lease says when to come back if the first request's server has died. Most
         // likely it has not.
@@ -296,7 +318,7 @@ enum Sorted<R> {
 }
 
 fn sort<R: Body>(settings: &Settings, response: Response<R>) -> Sorted<R> {
-    let is_stored = (settings.is_stored)(response.status())
+    let is_stored = settings.stores(response.status())
         && response.extensions().get::<NoStore>().is_none()
         && !is_transient_problem(&response);
     if !is_stored {
@@ -328,18 +350,15 @@ fn keep<R: Body, E>(
 }
 
 /// Whether a function further in was refused for a reason that passes, whatever the status says.
-fn is_transient_problem<R>(response: &Response<R>) -> bool {
+pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
     let code = response.headers().get(CODE_HEADER).and_then(|code| code.to_str().ok());
     code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }
 
 fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
-    let events = response
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|value| value.trim_start().starts_with("text/event-stream"));
-    events
+    // What follows a change of protocols is not in the response.
+    response.status().is_informational()
+        || has_media_type(response.headers(), "text/event-stream")
         || response.extensions().get::<Streaming>().is_some()
         || response.body().size_hint().lower() > limit as u64
 }

@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use idempotent_runtime::{Abandon, Idempotency};
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,6 +83,16 @@ impl Settings {
     /// The largest body that is kept. What the instance would not keep is not read either.
     pub(crate) fn response_limit(&self) -> usize {
         self.max_response_bytes.min(self.instance.config().max_value_bytes)
+    }
+
+    /// Whether a response is stored. The handler has run: if the choice panics, that must not free
+    /// the key of what happened, and it counts as if it were not there.
+    pub(crate) fn stores(&self, status: StatusCode) -> bool {
+        catch_unwind(AssertUnwindSafe(|| (self.is_stored)(status))).unwrap_or_else(|_| {
+            let hook = "store_statuses";
+            tracing::error!(target: "idempotent", hook, "a hook panicked and was ignored");
+            is_deterministic(status)
+        })
     }
 }
 

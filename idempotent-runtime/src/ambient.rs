@@ -4,6 +4,7 @@
 //! one ambient token is, by definition, a duplicate.
 
 use crate::key::{Encoded, KeyPart};
+use std::fmt;
 use std::future::Future;
 
 tokio::task_local! {
@@ -11,7 +12,9 @@ tokio::task_local! {
 }
 
 /// What an adapter knows about the request that is being handled.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// `Debug` shows whether there is a token and a scope, and not which.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Ambient {
     /// The caller's idempotency token.
     pub token: Option<String>,
@@ -37,6 +40,16 @@ impl Ambient {
     pub fn scope(mut self, scope: impl KeyPart) -> Self {
         self.scope = Some(Encoded::of(&scope));
         self
+    }
+}
+
+impl fmt::Debug for Ambient {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Ambient")
+            .field("token", &self.token.as_ref().map(|_| format_args!("..")))
+            .field("scope", &self.scope.as_ref().map(|_| format_args!("..")))
+            .finish()
     }
 }
 
@@ -71,4 +84,16 @@ pub fn current() -> Option<Ambient> {
 /// Calls `read` with what is in place, without copying it.
 pub(crate) fn with<R>(read: impl Fn(Option<&Ambient>) -> R) -> R {
     AMBIENT.try_with(|ambient| read(Some(ambient))).unwrap_or_else(|_| read(None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_place_is_not_shown() {
+        let ambient = Ambient::new().token("7f3a").scope("tenant-1");
+        assert_eq!(format!("{ambient:?}"), "Ambient { token: Some(..), scope: Some(..) }");
+        assert_eq!(format!("{:?}", Ambient::new()), "Ambient { token: None, scope: None }");
+    }
 }

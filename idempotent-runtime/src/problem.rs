@@ -187,7 +187,14 @@ impl Problem {
 
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
-        let ran = if error.body_ran() { "it was handled" } else { "it was not handled" };
+        let ran = match error.kind() {
+            _ if error.body_ran() => "it was handled",
+            // For its client, the earlier request is this one.
+            ErrorKind::Duplicate | ErrorKind::ResultUnavailable | ErrorKind::Undecodable => {
+                "it was not handled again"
+            }
+            _ => "it was not handled",
+        };
         let kind = ProblemType::from(error.kind());
         let detail = match error.kind() {
             ErrorKind::Duplicate | ErrorKind::InProgress => format!("{} ({ran})", error.message()),
@@ -292,6 +299,14 @@ mod tests {
         assert_eq!(json["code"], "in-progress");
         assert_eq!(json["detail"], "please wait (it was not handled)");
         assert!(json["type"].as_str().unwrap().ends_with("/docs/problems/in-progress.md"));
+    }
+
+    #[test]
+    fn what_was_handled_before_is_not_said_to_be_unhandled() {
+        for kind in [ErrorKind::Duplicate, ErrorKind::ResultUnavailable, ErrorKind::Undecodable] {
+            let problem = Problem::from(&Error::new(kind, &"o".into()));
+            assert!(problem.to_json().contains("(it was not handled again)"), "{problem}");
+        }
     }
 
     #[test]

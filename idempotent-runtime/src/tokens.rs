@@ -143,6 +143,9 @@ impl Tokens {
 
     /// Uses a token up. Of many who try the same one, one is accepted.
     ///
+    /// If this future is dropped before it ends, the token may be used up and nobody was told. Where
+    /// a caller can go away, as the client of a request can, run it in a task of its own.
+    ///
     /// # Errors
     /// The store does not answer: the token may have been used up, or not, and whoever gets this must
     /// not act on it. Or the instance is shutting down, and the token stays good.

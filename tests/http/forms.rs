@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use idempotent_http::FormTokens;
-use idempotent_runtime::problem::ProblemType;
-use idempotent_runtime::testing::{Ledger, scoped};
+use idempotent_runtime::problem::{Problem, ProblemType};
+use idempotent_runtime::testing::{Ledger, Verb, scoped};
 use idempotent_runtime::{Drained, Error, idempotent};
 use reqwest::RequestBuilder;
 use std::future::Future;
@@ -189,6 +189,24 @@ async fn after_a_failure_or_a_panic_the_token_can_be_used_again_at_once() {
             handled(&post().await, 3);
             post().await.is_problem(409, ProblemType::FormTokenUsed.code());
         }
+    }
+}
+
+/// What an `#[idempotent]` function says while another call of it runs: 409, and it passes.
+#[tokio::test]
+async fn after_a_refusal_that_passes_by_itself_the_token_can_be_used_again() {
+    for bench in both().await {
+        let tokens = orders(&bench);
+        let busy_first = async |run: Run| -> Response {
+            match run.number {
+                1 => Problem::new(ProblemType::InProgress, "another call runs").into_response(),
+                _ => number(run).await.into_response(),
+            }
+        };
+        let server = bench.serve_forms(&tokens, busy_first).await;
+        let token = issue(&tokens).await;
+        submit(&server, &token).await.is_problem(409, ProblemType::InProgress.code());
+        handled(&submit(&server, &token).await, 2);
     }
 }
 
@@ -376,6 +394,27 @@ async fn a_form_whose_client_has_gone_is_handled_and_stays_used() {
         until(|| done.total() == 1).await;
         submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
         assert_eq!(bench.runs(), 1);
+    }
+}
+
+/// A browser drops the first of two clicks, perhaps while the store is being asked.
+#[tokio::test]
+async fn a_form_whose_client_goes_while_its_token_is_consumed_is_handled() {
+    for bench in both().await {
+        let (neighbour, store) = bench.neighbour().await;
+        let tokens = FormTokens::new(&neighbour, "order");
+        let departures = Departures::default();
+        let router = counted(&bench.ledger, number).layer(tokens.clone());
+        let server = serve(departures.watch(router)).await;
+        let token = issue(&tokens).await;
+        let consumed = store.hold_after(Verb::Begin);
+        let sent = tokio::spawn(send(form(&server, &token)));
+        consumed.arrived(1).await;
+        sent.abort();
+        until(|| departures.count() == 1).await;
+        consumed.open();
+        until(|| bench.runs() == 1).await;
+        submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
     }
 }
 

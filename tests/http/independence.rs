@@ -142,6 +142,16 @@ async fn nobody_sees_the_response_of_another_principal() {
 }
 
 #[tokio::test]
+async fn a_scope_that_panics_is_500_and_nothing_is_handled() {
+    for bench in both().await {
+        let layer = bench.layer().scope(|_| panic!("the scope panics, as it should"));
+        let server = bench.serve(layer, number).await;
+        server.post("/orders", "k").await.is_first(500, "");
+        assert_eq!((bench.runs(), bench.records().await), (0, 0));
+    }
+}
+
+#[tokio::test]
 async fn a_scoped_layer_refuses_keyed_requests_of_nobody() {
     for bench in both().await {
         let server = serve_scoped(&bench, &two_principals()).await;

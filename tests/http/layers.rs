@@ -5,7 +5,7 @@ use crate::client::{KEY, send};
 use crate::server::{counted, handler, number, serve};
 use axum::Router;
 use http::{HeaderName, Method};
-use idempotent_http::Payload;
+use idempotent_http::{IdempotencyLayer, Payload};
 use idempotent_runtime::problem::ProblemType;
 use std::convert::Infallible;
 
@@ -18,6 +18,24 @@ async fn layers_inside_each_other_guard_once() {
         first.is_first(200, "run 1");
         server.post("/orders", "k").await.is_replay_of(&first);
         assert_eq!((bench.runs(), bench.records().await), (1, 1));
+    }
+}
+
+/// The outer one would replay one principal's response to another before the inner one is asked.
+#[tokio::test]
+async fn a_scope_inside_a_layer_without_one_is_refused() {
+    let scoped = |layer: IdempotencyLayer| layer.scope(|_| Some("acme".to_owned()));
+    for bench in both().await {
+        for inner in [bench.layer(), bench.layer().ambient_only()] {
+            let router = counted(&bench.ledger, number).layer(scoped(inner));
+            let server = serve(router.layer(bench.layer())).await;
+            let refused = server.post("/orders", "k").await;
+            refused.is_problem(500, ProblemType::Misconfigured.code());
+            assert_eq!(bench.runs(), 0);
+        }
+        let router = counted(&bench.ledger, number).layer(scoped(bench.layer()));
+        let server = serve(router.layer(scoped(bench.layer()))).await;
+        server.post("/orders", "k").await.is_first(200, "run 1");
     }
 }
 

@@ -275,7 +275,9 @@ async fn no_answer_is_an_error_with_the_key_to_try_again_later() {
             error.to_string(),
             "no answer after 3 attempts; it may have been handled: send it again with the same key"
         );
-        let later = request().header(KEY, error.key().unwrap());
+        let key = error.key().unwrap();
+        assert!(!format!("{error:?}").contains(key.to_str().unwrap().trim_matches('"')));
+        let later = request().header(KEY, key);
         assert!(is_replay(&retry().send(later).await.unwrap()));
         assert_eq!(bench.runs(), 1);
     }
@@ -294,6 +296,15 @@ async fn an_error_before_any_connection_says_that_nothing_was_handled() {
 }
 
 #[tokio::test]
+async fn a_redirect_that_cannot_be_followed_may_have_been_handled() {
+    let script = Script::new(|_| with(303, &[("location", "ftp://localhost/")])).await;
+    let follows = reqwest::Client::builder().no_proxy().build().unwrap();
+    let error = retry().send(follows.post(script.server.url("/"))).await.unwrap_err();
+    assert_eq!((error.kind(), error.may_have_run()), (SendErrorKind::NoAnswer, true));
+    assert_eq!(script.keys().len(), 1);
+}
+
+#[tokio::test]
 async fn what_cannot_be_sent_twice_is_not_sent_at_all() {
     let script = Script::new(|_| status(200)).await;
     let (_sender, body) = Channel::<Bytes>::new(1);
@@ -303,6 +314,10 @@ async fn what_cannot_be_sent_twice_is_not_sent_at_all() {
         (retry().send_with_key(script.post(), "").await, SendErrorKind::InvalidKey),
         (
             retry().send(script.server.client.post("no address")).await,
+            SendErrorKind::InvalidRequest,
+        ),
+        (
+            retry().send(script.server.client.post("ftp://localhost/")).await,
             SendErrorKind::InvalidRequest,
         ),
     ];

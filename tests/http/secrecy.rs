@@ -5,6 +5,7 @@ use crate::client::{KEY, Reply, send};
 use crate::server::{Run, number};
 use http::{Method, StatusCode};
 use idempotent_http::{FormTokens, IdempotencyLayer};
+use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Verb;
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -124,6 +125,21 @@ async fn no_answer_and_no_line_of_the_log_shows_a_key_or_a_payload() {
             let line = log.lines().find(|line| line.contains(secret.as_str()));
             assert_eq!(line, None);
         }
+    }
+}
+
+#[tokio::test]
+async fn the_log_says_what_is_set_up_wrongly_and_the_answer_does_not() {
+    let log = Log::capture();
+    for bench in both().await {
+        let key = secret();
+        let layer = bench.layer().retention(Duration::ZERO);
+        let refused = bench.serve(layer, number).await.post("/orders", &key).await;
+        refused.is_problem(500, ProblemType::Misconfigured.code());
+        let reason = "`expire` must be";
+        assert!(!refused.text().contains(reason), "{refused:?}");
+        let log = log.text();
+        assert!(log.contains(reason) && !log.contains(&key), "{log}");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::server::{Gate, Run, Server, number};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::channel::Channel;
 use idempotent_http::{IdempotencyLayer, Streaming};
 use idempotent_runtime::Config;
@@ -138,12 +138,39 @@ async fn a_stream_of_events_flows_and_is_not_retained() {
 }
 
 #[tokio::test]
+async fn a_stream_of_events_flows_however_its_media_type_is_written() {
+    for bench in both().await {
+        let decorate = |response: &mut Response| {
+            let value = HeaderValue::from_static("Text/Event-Stream");
+            response.headers_mut().insert("content-type", value);
+        };
+        flows_and_is_not_retained(&bench, bench.layer(), "data: 1", decorate).await;
+    }
+}
+
+#[tokio::test]
 async fn a_response_that_says_it_is_a_stream_flows_and_is_not_retained() {
     for bench in both().await {
         let decorate = |response: &mut Response| {
             response.extensions_mut().insert(Streaming);
         };
         flows_and_is_not_retained(&bench, bench.layer(), "one", decorate).await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_protocols_is_not_retained() {
+    for bench in both().await {
+        let upgrades = async |_: Run| {
+            let headers = [("connection", "upgrade"), ("upgrade", "echo")];
+            (StatusCode::SWITCHING_PROTOCOLS, headers)
+        };
+        let server = bench.serve(bench.layer(), upgrades).await;
+        let upgrade = server.keyed("/orders", "k").header("connection", "upgrade");
+        let first = upgrade.header("upgrade", "echo").send().await.unwrap();
+        assert_eq!(first.status(), 101);
+        assert_eq!(first.headers()["idempotent-stored"], "false");
+        not_retained(&bench, &server).await;
     }
 }
 

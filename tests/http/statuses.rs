@@ -145,3 +145,16 @@ async fn a_handler_can_ask_for_its_answer_not_to_be_stored() {
         server.post("/orders", "k").await.is_replay_of(&second);
     }
 }
+
+/// The handler has run by then: freeing its key would let a repeat run it again.
+#[tokio::test]
+async fn a_choice_of_statuses_that_panics_counts_as_if_it_were_not_there() {
+    for bench in both().await {
+        let layer = bench.layer().store_statuses(|_| panic!("the choice panics, as it should"));
+        let server = bench.serve(layer, status).await;
+        let [first, again] = twice(&bench, &server, 201).await;
+        again.is_replay_of(&first);
+        let [_, again] = twice(&bench, &server, 502).await;
+        again.is_first(502, &format!("run {}", bench.runs()));
+    }
+}

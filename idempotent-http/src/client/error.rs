@@ -20,7 +20,7 @@ pub struct SendError {
 pub enum SendErrorKind {
     /// The key is empty, longer than 255 characters, or not printable ASCII.
     InvalidKey,
-    /// The request could not be built.
+    /// The request could not be built, or the client does not send such ones.
     InvalidRequest,
     /// The body is a stream, which cannot be sent twice.
     NotRepeatable,
@@ -35,10 +35,14 @@ impl SendError {
 
     pub(super) fn no_answer(
         source: reqwest::Error,
-        key: Option<HeaderValue>,
+        mut key: Option<HeaderValue>,
         attempts: u32,
         may_have_run: bool,
     ) -> Self {
+        // `Debug` does not show it: errors end in logs.
+        if let Some(key) = &mut key {
+            key.set_sensitive(true);
+        }
         let source = Some(source.without_url());
         Self { kind: SendErrorKind::NoAnswer, key, attempts, may_have_run, source }
     }
@@ -65,6 +69,9 @@ impl SendError {
 
     /// Whether the server may have handled the request. If not, none of its attempts got as far as a
     /// connection.
+    ///
+    /// A client that follows redirects does not tell which connection could not be made. Where a
+    /// server may redirect to another one, this holds only with a client that does not follow.
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
     }

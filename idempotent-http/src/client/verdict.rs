@@ -27,7 +27,8 @@ impl Verdict {
         if again { Self::Again { after } } else { Self::Final }
     }
 
-    /// A request that was never one, or that was sent in circles, fares no better next time.
+    /// One that was redirected to where its client does not go, or in circles, fares no better next
+    /// time.
     pub(super) fn of_error(error: &reqwest::Error) -> Self {
         match error.is_builder() || error.is_redirect() {
             true => Self::Final,
