@@ -43,10 +43,10 @@ use verdict::Verdict;
 /// instead of the status.
 ///
 /// # The key
-/// A random one, made for each [`send`](Self::send) of a request that is not safe. It is gone when that
-/// ends with an answer, is dropped, or the process ends: where a request may have to be sent again
-/// after that, make the key first, write it down beside the work, and
-/// [`send_with_key`](Self::send_with_key).
+/// A random one, made for each [`send`](Self::send) of a request that is not safe; the response's
+/// extension [`Sent`] and the error have it. It is gone when the future is dropped or the process ends:
+/// where a request must be handled once although its client may crash, make the key first, write it
+/// down beside the work, and [`send_with_key`](Self::send_with_key).
 #[derive(Clone, Debug)]
 pub struct Retry {
     header: HeaderName,
@@ -122,7 +122,7 @@ impl Retry {
     ///
     /// If the request has the key's header, that is its key. If not, and it is not a safe one, it
     /// gets a new key. The answer may be one that was to be sent again, if there was no time or
-    /// attempt left.
+    /// attempt left; its extension [`Sent`] has the key.
     ///
     /// # Errors
     /// There was no answer; or the request could not be sent.
@@ -192,15 +192,35 @@ impl Retry {
             };
             let pause = pause.filter(|pause| *pause < time_left() && attempts < self.max_attempts);
             let Some(pause) = pause else {
-                return answer.map(Response::from).map_err(|error| {
-                    let key = request.headers().get(&self.header).cloned();
-                    SendError::no_answer(error, key, attempts, may_have_run)
-                });
+                let mut key = request.headers().get(&self.header).cloned();
+                if let Some(key) = &mut key {
+                    // `Debug` does not show it: responses and errors end in logs.
+                    key.set_sensitive(true);
+                }
+                return match answer {
+                    Ok(mut answer) => {
+                        answer.extensions_mut().insert(Sent { key, attempts });
+                        Ok(answer.into())
+                    }
+                    Err(error) => Err(SendError::no_answer(error, key, attempts, may_have_run)),
+                };
             };
             tracing::debug!(target: "idempotent", attempts, ?pause, "the request is sent again");
             sleep(pause).await;
         }
     }
+}
+
+/// How a request was sent: an extension of its response.
+///
+/// If the response is one after which the request is to be sent again, later: with this key.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Sent {
+    /// The value of the key's header. `None` if the request had none.
+    pub key: Option<HeaderValue>,
+    /// How often it was sent.
+    pub attempts: u32,
 }
 
 /// Pauses that double and vary.

@@ -110,7 +110,7 @@ pub(crate) fn parse(line: &[u8], syntax: Syntax) -> Result<String, Problem> {
 
 /// The rest of a quoted string, and parameters, which mean nothing here.
 fn quoted(rest: &str) -> Result<String, Problem> {
-    let mut key = String::new();
+    let mut key = String::with_capacity(rest.len());
     let mut characters = rest.chars();
     loop {
         match characters.next() {

@@ -10,7 +10,7 @@ use axum::routing::post;
 use bytes::Bytes;
 use http::{HeaderName, StatusCode};
 use http_body_util::channel::Channel;
-use idempotent_http::client::{Retry, SendErrorKind};
+use idempotent_http::client::{Retry, SendErrorKind, Sent};
 use idempotent_runtime::problem::{CODE_HEADER, ProblemType};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -256,6 +256,10 @@ async fn the_last_answer_is_returned_when_attempts_or_patience_end() {
     let script = Script::new(|_| status(503)).await;
     let response = retry().max_attempts(3).send(script.post()).await.unwrap();
     assert_eq!((response.status(), script.keys().len()), (StatusCode::SERVICE_UNAVAILABLE, 3));
+    // With which it can be sent again later.
+    let sent = response.extensions().get::<Sent>().unwrap();
+    let key = sent.key.as_ref().map(|key| key.to_str().unwrap());
+    assert_eq!((sent.attempts, key), (3, script.keys()[0].as_deref()));
 
     let script = Script::new(|_| with(429, &[("retry-after", "86400")])).await;
     let response = retry().send(script.post()).await.unwrap();

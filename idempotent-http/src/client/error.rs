@@ -35,14 +35,10 @@ impl SendError {
 
     pub(super) fn no_answer(
         source: reqwest::Error,
-        mut key: Option<HeaderValue>,
+        key: Option<HeaderValue>,
         attempts: u32,
         may_have_run: bool,
     ) -> Self {
-        // `Debug` does not show it: errors end in logs.
-        if let Some(key) = &mut key {
-            key.set_sensitive(true);
-        }
         let source = Some(source.without_url());
         Self { kind: SendErrorKind::NoAnswer, key, attempts, may_have_run, source }
     }
