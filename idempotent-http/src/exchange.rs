@@ -68,25 +68,26 @@ impl<B> Exchange<B> {
 /// Version, status, number of headers, headers, body. Numbers are big endian; names and values have
 /// their length before them. Trailers are not kept.
 impl<B> StoredBytes for Exchange<B> {
-    fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
+    fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
         let Self::Whole { response, .. } = self else {
             return Err(CodecError::new("the response is a stream"));
         };
-        let mut bytes = Vec::with_capacity(128 + response.body().len());
         bytes.push(VERSION);
         bytes.extend(response.status().as_u16().to_be_bytes());
-        let headers: Vec<_> = replayed(response.headers()).collect();
-        let count = u16::try_from(headers.len()).map_err(|_| too_many())?;
-        bytes.extend(count.to_be_bytes());
-        for (name, value) in headers {
+        let count_at = bytes.len();
+        bytes.extend([0; 2]);
+        let mut count = 0_u16;
+        for (name, value) in replayed(response.headers()) {
+            count = count.checked_add(1).ok_or_else(too_many)?;
             for part in [name.as_str().as_bytes(), value.as_bytes()] {
                 let length = u32::try_from(part.len()).map_err(|_| too_many())?;
                 bytes.extend(length.to_be_bytes());
                 bytes.extend(part);
             }
         }
+        bytes[count_at..count_at + 2].copy_from_slice(&count.to_be_bytes());
         bytes.extend(response.body());
-        Ok(bytes)
+        Ok(())
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
@@ -154,22 +155,28 @@ mod tests {
         Exchange::Whole { response, trailers: None }
     }
 
+    fn written(exchange: &Stored) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        exchange.write_to(&mut bytes).unwrap();
+        bytes
+    }
+
     #[test]
     fn the_format_is_frozen() {
         let response = Response::builder().status(200).header("a", "b").body("c".into()).unwrap();
-        let bytes = Stored::Whole { response, trailers: None }.to_bytes().unwrap();
+        let bytes = written(&Stored::Whole { response, trailers: None });
         assert_eq!(bytes, b"\x01\x00\xc8\x00\x01\x00\x00\x00\x01a\x00\x00\x00\x01bc");
     }
 
     #[test]
     fn its_size_is_known_before_it_is_written() {
-        let bytes = whole().to_bytes().unwrap();
+        let bytes = written(&whole());
         assert_eq!(whole().stored_bytes(), bytes.len() + 1);
     }
 
     #[test]
     fn a_response_comes_back_without_what_belonged_to_its_first_caller() {
-        let bytes = whole().to_bytes().unwrap();
+        let bytes = written(&whole());
         let Stored::Whole { response, .. } = Stored::from_bytes(&bytes).unwrap() else {
             panic!("it was whole");
         };
@@ -182,7 +189,7 @@ mod tests {
 
     #[test]
     fn damaged_bytes_are_refused() {
-        let bytes = whole().to_bytes().unwrap();
+        let bytes = written(&whole());
         for length in 0..bytes.len() - b"\x00\xffbinary".len() {
             assert!(Stored::from_bytes(&bytes[..length]).is_err(), "cut to {length} bytes");
         }

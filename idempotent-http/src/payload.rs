@@ -59,13 +59,9 @@ fn sorted(mut json: Value) -> Value {
 
 /// Parts of known length, so that none runs into the next.
 fn of(kind: &[u8], query: &str, body: &[u8]) -> Fingerprint {
-    let mut bytes = Vec::with_capacity(kind.len() + query.len() + body.len() + 16);
-    for part in [kind, query.as_bytes()] {
-        bytes.extend((part.len() as u64).to_be_bytes());
-        bytes.extend(part);
-    }
-    bytes.extend(body);
-    Fingerprint::of_bytes(&bytes)
+    let length = |part: &[u8]| (part.len() as u64).to_be_bytes();
+    let query = query.as_bytes();
+    Fingerprint::of_parts([&length(kind)[..], kind, &length(query)[..], query, body])
 }
 
 #[cfg(test)]

@@ -210,10 +210,12 @@ impl<R, E> From<Error> for NoAnswer<R, E> {
 }
 
 /// What a handler makes of a request, for the instance.
-type Kept<R, E> = Result<Exchange<R>, NoAnswer<R, E>>;
+///
+/// Boxed, because it is handed on several times.
+type Kept<R, E> = Result<Box<Exchange<R>>, NoAnswer<R, E>>;
 
 /// What the instance makes of it.
-type Ran<R, E> = Result<Outcome<Exchange<R>>, NoAnswer<R, E>>;
+type Ran<R, E> = Result<Outcome<Box<Exchange<R>>>, NoAnswer<R, E>>;
 
 /// What the instance is asked to run.
 fn operation<'a>(
@@ -264,7 +266,7 @@ where
         let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
         let (parts, body) = match sort(&settings, response) {
             Sorted::Kept(parts, body) => (parts, body),
-            Sorted::Live(response) => return Ok(Exchange::Live(response)),
+            Sorted::Live(response) => return Ok(Box::new(Exchange::Live(response))),
             Sorted::Freed(response) => return Err(NoAnswer::Freed(Box::new(response))),
         };
         let gathered = gather(body, settings.response_limit()).await;
@@ -341,9 +343,9 @@ fn keep<R: Body, E>(
         Ok(Gathered::Whole(body, trailers)) => {
             let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
             let most = settings.instance.config().max_value_bytes;
-            Ok(if whole.stored_bytes() > most { whole.into_live() } else { whole })
+            Ok(Box::new(if whole.stored_bytes() > most { whole.into_live() } else { whole }))
         }
-        Ok(Gathered::Live(body)) => Ok(Exchange::Live(Response::from_parts(parts, body))),
+        Ok(Gathered::Live(body)) => Ok(Box::new(Exchange::Live(Response::from_parts(parts, body)))),
         // The handler's body broke off: what the client would get is not an answer.
         Err(_) => Err(NoAnswer::Freed(Box::new(internal_error()))),
     }

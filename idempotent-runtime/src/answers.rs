@@ -1,6 +1,6 @@
 //! What becomes of a function's answers: which are kept, for how long, and how they are read back.
 
-use crate::codec::{CodecError, Codecs, StoredBytes, id};
+use crate::codec::{CodecError, Codecs, StoredBytes, id, spare};
 use crate::error::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -145,8 +145,9 @@ fn decode<T: DeserializeOwned>(codecs: &Codecs, bytes: &[u8]) -> Result<T, Codec
 }
 
 fn encode_bytes<T: StoredBytes>(_: &Codecs, value: &T) -> Encoding {
-    let mut bytes = value.to_bytes()?;
-    bytes.insert(0, id::BYTES);
+    let mut bytes = spare::take();
+    bytes.push(id::BYTES);
+    value.write_to(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -18,7 +18,17 @@ impl Fingerprint {
 
     /// The fingerprint of raw bytes, for adapters that compare whole messages.
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        let digest = Sha256::digest(bytes);
+        Self::of_parts([bytes])
+    }
+
+    /// As [`of_bytes`](Self::of_bytes), of bytes that lie in several places. Where one part ends and
+    /// the next begins makes no difference.
+    pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update(part);
+        }
+        let digest = hash.finalize();
         let mut short = [0; 16];
         short.copy_from_slice(&digest[..16]);
         Self(short)

@@ -99,17 +99,27 @@ pub trait Codec: Debug + Send + Sync + 'static {
 /// For values that are bytes already, such as a whole response.
 /// [`Answers::bytes`](crate::Answers::bytes) keeps such values.
 pub trait StoredBytes: Sized {
-    /// The value as it is stored.
+    /// Adds the value, as it is stored, to `bytes`.
     ///
     /// # Errors
     /// The value cannot be kept. It is then recorded without one.
-    fn to_bytes(&self) -> Result<Vec<u8>, CodecError>;
+    fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError>;
 
-    /// Reads what [`to_bytes`](Self::to_bytes) wrote.
+    /// Reads what [`write_to`](Self::write_to) wrote.
     ///
     /// # Errors
     /// The bytes are not exactly one value.
     fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError>;
+}
+
+impl<T: StoredBytes> StoredBytes for Box<T> {
+    fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        T::write_to(self, bytes)
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
+        T::from_bytes(bytes).map(Box::new)
+    }
 }
 
 /// The ids of stored values. What is written once stays: ids are never given to something else.

@@ -163,7 +163,7 @@ pub(crate) mod spare {
         static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
     }
 
-    pub(super) fn take() -> Vec<u8> {
+    pub(crate) fn take() -> Vec<u8> {
         let mut bytes = SPARE.take();
         bytes.clear();
         bytes.reserve(128);
