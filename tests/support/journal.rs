@@ -1,7 +1,7 @@
 //! What bodies did and what callers saw, in a file that many processes append to.
 //!
-//! The file lies outside the store under test. Each event is one line and one write, so it is there
-//! or not when its process is killed. The machine's clock orders the events: the time of a start is
+//! The file lies outside the store under test. Each event is one line and one write. A process that
+//! is killed in the middle of it leaves half a line, which counts as not written. The machine's clock orders the events: the time of a start is
 //! taken before anything else in the body, the time of an answer after it was received. So a slow
 //! disk does not change the order.
 
@@ -119,7 +119,9 @@ impl Journal {
     /// Notes what is done to another process.
     pub fn note_about(&self, process: u32, what: What) {
         let event = Event { at: now(), process, what };
-        let mut line = serde_json::to_vec(&event).unwrap();
+        // A process that is killed may leave half a line: the next one begins on a line of its own.
+        let mut line = vec![b'\n'];
+        serde_json::to_writer(&mut line, &event).unwrap();
         line.push(b'\n');
         let written = (&*self.file).write(&line).unwrap();
         assert_eq!(written, line.len(), "a line is one write");
@@ -155,11 +157,36 @@ impl Reader {
         self.file.read_to_end(&mut self.rest).unwrap();
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines: Vec<u8> = self.rest.drain(..whole).collect();
-        let parse = |line: &[u8]| {
-            serde_json::from_slice(line).unwrap_or_else(|error| {
-                panic!("{error} in the line {:?}", String::from_utf8_lossy(line))
-            })
+        let parse = |line: &[u8]| match serde_json::from_slice(line) {
+            Ok(event) => Some(event),
+            // Whoever wrote it was killed before it could go on: what it says did not happen.
+            Err(error) if error.is_eof() => None,
+            Err(error) => panic!("{error} in the line {:?}", String::from_utf8_lossy(line)),
         };
-        lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parse).collect()
+        lines
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .filter_map(parse)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redis::TempDirectory;
+
+    #[test]
+    fn half_a_line_of_a_killed_process_is_no_event() {
+        let directory = TempDirectory::new();
+        let path = directory.path().join("journal");
+        let journal = Journal::open(&path, 1);
+        journal.note(What::Up);
+        let mut killed = File::options().append(true).open(&path).unwrap();
+        killed.write_all(b"\n{\"at\":1,\"proc").unwrap();
+        journal.note(What::Killed);
+        let events = Reader::open(&path).read();
+        let what: Vec<_> = events.into_iter().map(|event| event.what).collect();
+        assert_eq!(what, [What::Up, What::Killed]);
     }
 }
