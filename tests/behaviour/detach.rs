@@ -2,7 +2,10 @@
 
 use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::testing::{Ledger, Verb, scoped};
-use idempotent_runtime::{Error, current, idempotent};
+use idempotent_runtime::{Answers, Error, ErrorKind, Mode, current, idempotent};
+use std::future::{Future as _, pending};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use support::{both, poll_at_most, remote, until};
 use tokio::sync::watch;
 
@@ -31,6 +34,57 @@ async fn a_detached_body_finishes_and_its_answer_is_replayed() {
         assert_eq!(ledger.ran("1"), 1);
         bench.at_rest().await;
     }
+}
+
+/// Whether the body is done at once or waits, and wherever the caller leaves.
+#[tokio::test]
+async fn a_detached_body_that_started_is_recorded_at_whatever_poll_its_caller_goes() {
+    for waits in [false, true] {
+        let mut finished = 0;
+        for polls in 1..12 {
+            let bench = remote();
+            let ended = Ledger::new();
+            let body = {
+                let (started, ended) = (bench.ledger.clone(), ended.clone());
+                async move {
+                    let run = started.record("k");
+                    if waits {
+                        tokio::task::yield_now().await;
+                    }
+                    ended.record("k");
+                    Ok::<_, Error>(run)
+                }
+            };
+            let call = bench.op().mode(Mode::Strong).run_detached(Answers::kept(), body);
+            let left = poll_at_most(polls, call).await.is_none();
+            bench.at_rest().await;
+            until(|| ended.total() == bench.runs()).await;
+            let started = bench.runs();
+            // A key whose begin was cut off is free again, and one that ran is answered.
+            let body = async { Ok::<_, Error>(bench.ledger.record("k")) };
+            let again = bench.op().mode(Mode::Strong).run_detailed(body).await.unwrap();
+            assert_eq!((again.replayed, again.value), (started == 1, 1), "after {polls} polls");
+            finished += usize::from(started == 1 && left);
+        }
+        assert!(finished > 0, "no caller left after its body had started");
+    }
+}
+
+#[test]
+fn a_detached_body_whose_runtime_ends_is_said_to_have_run() {
+    let bench = support::local();
+    let short = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut call = pin!(bench.op().run_detached(Answers::<u64, Error>::kept(), pending()));
+    let inside = short.enter();
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(call.as_mut().poll(&mut context).is_pending());
+    drop(inside);
+    short.shutdown_background();
+    let Poll::Ready(Err(error)) = call.as_mut().poll(&mut context) else {
+        panic!("the task is gone");
+    };
+    assert_eq!((error.kind(), error.body_ran()), (ErrorKind::ShuttingDown, true));
+    assert!(error.message().contains("the runtime ended before the body did"), "{error}");
 }
 
 #[idempotent(key = "id", mode = "strong", detach, name = "detached-panic")]
@@ -68,10 +122,10 @@ fn without_a_runtime_a_detached_call_is_refused() {
     let bench = support::local();
     let (_, wait) = watch::channel(true);
     let call = scoped(bench.idem.clone(), ship(bench.ledger.clone(), 1, wait));
-    let mut call = std::pin::pin!(call);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut call = pin!(call);
+    let mut context = Context::from_waker(Waker::noop());
     match call.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(Err(error)) => assert!(!error.body_ran(), "{error}"),
+        Poll::Ready(Err(error)) => assert!(!error.body_ran(), "{error}"),
         other => panic!("{other:?}"),
     }
 }
