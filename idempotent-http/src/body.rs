@@ -64,7 +64,8 @@ where
     B: Body<Data = Bytes>,
 {
     let mut body = Box::pin(body);
-    let mut frames = VecDeque::new();
+    // Most bodies come in one piece.
+    let mut frames = VecDeque::with_capacity(1);
     let mut length = 0;
     let mut trailers = None;
     while let Some(frame) = body.frame().await {

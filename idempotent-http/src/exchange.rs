@@ -48,13 +48,16 @@ impl<B> Exchange<B> {
         }
     }
 
-    /// How many bytes it takes in the store, the mark of their format included.
-    pub(crate) fn stored_bytes(&self) -> usize {
-        let Self::Whole { response, .. } = self else { return 0 };
+    /// Whether it fits into `most` bytes in the store, the mark of their format included.
+    pub(crate) fn fits(&self, most: usize) -> bool {
+        let Self::Whole { response, .. } = self else { return false };
         let header = |(name, value): (&HeaderName, &HeaderValue)| {
             8 + name.as_str().len() + value.as_bytes().len()
         };
-        6 + replayed(response.headers()).map(header).sum::<usize>() + response.body().len()
+        let with = |headers: usize| 6 + headers + response.body().len() <= most;
+        // Which of the headers count is asked only if not all of them fit.
+        with(response.headers().iter().map(header).sum())
+            || with(replayed(response.headers()).map(header).sum())
     }
 
     /// The response for everybody else.
@@ -169,9 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn its_size_is_known_before_it_is_written() {
-        let bytes = written(&whole());
-        assert_eq!(whole().stored_bytes(), bytes.len() + 1);
+    fn whether_it_fits_is_known_before_it_is_written() {
+        let bytes = written(&whole()).len() + 1;
+        assert!(whole().fits(bytes));
+        assert!(!whole().fits(bytes - 1));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What headers say: the type of a body, and which of them are replayed.
 
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// Headers that belong to one exchange, one connection or one person.
 const NOT_REPLAYED: &[&str] = &[
@@ -34,9 +34,7 @@ const NOT_REPLAYED: &[&str] = &[
 const NOT_REPLAYED_PREFIXES: &[&str] = &["ratelimit", "x-ratelimit", "x-rate-limit", "x-b3-"];
 
 /// The headers that are replayed, in their order.
-pub(crate) fn replayed(
-    headers: &HeaderMap,
-) -> impl Iterator<Item = (&HeaderName, &http::HeaderValue)> {
+pub(crate) fn replayed(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
     let named: Vec<String> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -54,9 +52,9 @@ pub(crate) fn replayed(
 
 /// Whether a body has this media type, which is the same in any case and with any parameters.
 pub(crate) fn has_media_type(headers: &HeaderMap, wanted: &str) -> bool {
-    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let media_type = value.and_then(|value| value.split(';').next());
-    media_type.is_some_and(|it| it.trim().eq_ignore_ascii_case(wanted))
+    let value = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let media_type = value.and_then(|value| value.split(|byte| *byte == b';').next());
+    media_type.is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes()))
 }
 
 #[cfg(test)]

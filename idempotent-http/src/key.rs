@@ -39,47 +39,34 @@ impl Sources {
     /// key that cannot be read: it is never taken for none.
     pub(crate) fn key(&self, parts: &Parts) -> Result<Option<String>, Problem> {
         let mut key: Option<String> = None;
-        for found in self.in_headers(parts).chain(self.in_query(parts)) {
-            let found = found?;
-            match &key {
-                Some(key) if *key != found => {
-                    return Err(invalid("the request carries two different keys"));
-                }
-                _ => key = Some(found),
+        let mut add = |found: String| match &key {
+            Some(key) if *key != found => Err(invalid("the request carries two different keys")),
+            _ => {
+                key = Some(found);
+                Ok(())
             }
+        };
+        // Lines of one name follow each other.
+        let mut before = None;
+        for (name, line) in parts.headers.iter().filter(|(name, _)| self.headers.contains(name)) {
+            if before.replace(name) == Some(name) {
+                return Err(invalid("the key is given in two header lines"));
+            }
+            add(parse(line.as_bytes(), self.syntax)?)?;
+        }
+        if let Some(found) = self.in_query(parts) {
+            add(found?)?;
         }
         Ok(key)
     }
 
-    fn in_headers<'a>(
-        &'a self,
-        parts: &'a Parts,
-    ) -> impl Iterator<Item = Result<String, Problem>> + 'a {
-        self.headers.iter().filter_map(|name| {
-            let mut lines = parts.headers.get_all(name).iter();
-            let line = lines.next()?;
-            if lines.next().is_some() {
-                return Some(Err(invalid("the key is given in two header lines")));
-            }
-            Some(parse(line.as_bytes(), self.syntax))
-        })
-    }
-
-    fn in_query<'a>(
-        &'a self,
-        parts: &'a Parts,
-    ) -> impl Iterator<Item = Result<String, Problem>> + 'a {
-        let query = parts.uri.query().unwrap_or_default();
-        let mut given = self.query.iter().flat_map(move |wanted| {
-            form_urlencoded::parse(query.as_bytes())
-                .filter(move |(name, _)| name == wanted)
-                .map(|(_, value)| value.into_owned())
-        });
-        let first = given.next();
-        let twice = given.next().is_some();
-        first.into_iter().map(move |value| match twice {
-            true => Err(invalid("the key is given twice in the query")),
-            false => checked(value),
+    fn in_query(&self, parts: &Parts) -> Option<Result<String, Problem>> {
+        let (wanted, query) = (self.query.as_ref()?, parts.uri.query()?);
+        let mut given = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
+        let (_, value) = given.next()?;
+        Some(match given.next() {
+            Some(_) => Err(invalid("the key is given twice in the query")),
+            None => checked(value.into_owned()),
         })
     }
 }
@@ -97,8 +84,7 @@ impl fmt::Display for Sources {
 
 /// Reads the value of a header.
 pub(crate) fn parse(line: &[u8], syntax: Syntax) -> Result<String, Problem> {
-    let text = std::str::from_utf8(line).map_err(|_| not_ascii())?;
-    let text = text.trim_matches([' ', '\t']);
+    let text = std::str::from_utf8(line.trim_ascii()).map_err(|_| not_ascii())?;
     match (text.strip_prefix('"'), syntax) {
         (Some(rest), _) => quoted(rest),
         (None, Syntax::Strict) if !text.is_empty() => {
@@ -110,7 +96,9 @@ pub(crate) fn parse(line: &[u8], syntax: Syntax) -> Result<String, Problem> {
 
 /// The rest of a quoted string, and parameters, which mean nothing here.
 fn quoted(rest: &str) -> Result<String, Problem> {
-    let mut key = String::with_capacity(rest.len());
+    let plain = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\'));
+    let (plain, rest) = rest.split_at(plain.unwrap_or(rest.len()));
+    let mut key = plain.to_owned();
     let mut characters = rest.chars();
     loop {
         match characters.next() {

@@ -6,6 +6,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_A
 use http::{Response, StatusCode};
 use idempotent_runtime::problem::{CODE_HEADER, MEDIA_TYPE, Problem};
 
+/// Says which problem a response is about.
+pub(crate) const CODE: HeaderName = HeaderName::from_static(CODE_HEADER);
+
 pub(crate) fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
     let body = ResponseBody::whole(Bytes::from(problem.to_json()), None);
     let mut response = Response::new(body);
@@ -14,8 +17,7 @@ pub(crate) fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let code = HeaderValue::from_static(problem.kind().code());
-    headers.insert(HeaderName::from_static(CODE_HEADER), code);
+    headers.insert(CODE, HeaderValue::from_static(problem.kind().code()));
     if let Some(seconds) = problem.retry_after_seconds() {
         headers.insert(RETRY_AFTER, seconds.into());
     }

@@ -3,13 +3,13 @@
 use crate::body::{BoxError, Gathered, ResponseBody, Unread, gather, read};
 use crate::exchange::Exchange;
 use crate::headers::has_media_type;
-use crate::problem::{internal_error, respond};
+use crate::problem::{CODE, internal_error, respond};
 use crate::settings::{Presence, Settings, Usage};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, response};
 use http_body::Body;
-use idempotent_runtime::problem::{CODE_HEADER, Problem, ProblemType};
+use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, Operation, Outcome, ambient};
 use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -92,11 +92,11 @@ where
     Ok(inner.call(request).await?.map(ResponseBody::passed))
 }
 
-async fn handle<S, B, R>(
+fn handle<S, B, R>(
     settings: Arc<Settings>,
     inner: S,
     request: Request<B>,
-) -> Answer<R, S::Error>
+) -> impl Future<Output = Answer<R, S::Error>> + Send
 where
     S: Service<Request<B>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
@@ -105,33 +105,39 @@ where
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {
+    // Not an async function: its arguments would lie in its future twice.
     let (mut parts, body) = request.into_parts();
-    let Known { key, scope } = match catch_unwind(AssertUnwindSafe(|| known(&settings, &parts))) {
-        Ok(Ok(known)) => known,
-        Ok(Err(problem)) => return Ok(respond(&problem)),
-        // The scope's resolver: nobody is known, and nothing is handled.
-        Err(_) => return Ok(internal_error()),
-    };
-    let place = place(key.as_deref(), scope.as_deref());
-    match (settings.usage, key) {
-        // A function further in has keys of its own: its scope does not depend on the client's key.
-        (Usage::AmbientToken, _) | (Usage::Exchange, None) => {
-            // Boxed: this path must not make the future of guarded requests larger.
-            let pass = Box::pin(pass(inner, Request::from_parts(parts, body)));
-            ambient::scope(place, pass).await
-        }
-        (Usage::Exchange, Some(key)) => {
-            let body = match read(body, settings.max_request_bytes).await {
-                Ok(body) => body,
-                Err(unread) => return Ok(respond(&unread_problem(&unread))),
-            };
+    async move {
+        let known = catch_unwind(AssertUnwindSafe(|| known(&settings, &parts)));
+        let Known { key, scope } = match known {
+            Ok(Ok(known)) => known,
+            Ok(Err(problem)) => return Ok(respond(&problem)),
+            // The scope's resolver: nobody is known, and nothing is handled.
+            Err(_) => return Ok(internal_error()),
+        };
+        let key = match (settings.usage, key) {
+            (Usage::Exchange, Some(key)) => key,
+            // A function further in has keys of its own: its scope does not depend on the client's
+            // key.
+            (_, key) => {
+                // Boxed: this path must not make the future of guarded requests larger.
+                let pass = Box::pin(pass(inner, Request::from_parts(parts, body)));
+                return ambient::scope(place(key, scope.as_deref()), pass).await;
+            }
+        };
+        let body = match read(body, settings.max_request_bytes).await {
+            Ok(body) => body,
+            Err(unread) => return Ok(respond(&unread_problem(&unread))),
+        };
+        let ran = {
+            let operation = operation(&settings, &parts, &body, &key, scope.as_deref());
+            let place = place(Some(key), scope.as_deref());
             parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
-            let operation = operation(&settings, &parts, &body, &key, scope);
             let request = Request::from_parts(parts, B::from(body));
             let handler = handler(Arc::clone(&settings), inner, request, place);
-            let run = pin!(operation.run_detached(Answers::bytes(), handler));
-            answer(&settings, catch_panic(run).await)
-        }
+            catch_panic(pin!(operation.run_detached(Answers::bytes(), handler))).await
+        };
+        answer(&settings, ran)
     }
 }
 
@@ -171,7 +177,7 @@ fn known(settings: &Settings, parts: &Parts) -> Result<Known, Problem> {
 }
 
 /// What is in place for the handler: what another layer put there, and what is known here.
-fn place(key: Option<&str>, scope: Option<&str>) -> Ambient {
+fn place(key: Option<String>, scope: Option<&str>) -> Ambient {
     let mut place = ambient::current().unwrap_or_default();
     if let Some(key) = key {
         place = place.token(key);
@@ -223,7 +229,7 @@ fn operation<'a>(
     parts: &Parts,
     body: &[u8],
     key: &str,
-    scope: Option<String>,
+    scope: Option<&str>,
 ) -> Operation<'a> {
     let mut operation = settings
         .instance
@@ -264,13 +270,15 @@ where
 {
     Box::pin(ambient::scope(place, async move {
         let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
-        let (parts, body) = match sort(&settings, response) {
+        // What the instance would not keep is not read either.
+        let most = settings.instance.config().max_value_bytes;
+        let limit = settings.max_response_bytes.min(most);
+        let (parts, body) = match sort(&settings, response, limit) {
             Sorted::Kept(parts, body) => (parts, body),
             Sorted::Live(response) => return Ok(Box::new(Exchange::Live(response))),
             Sorted::Freed(response) => return Err(NoAnswer::Freed(Box::new(response))),
         };
-        let gathered = gather(body, settings.response_limit()).await;
-        keep(&settings, parts, gathered)
+        keep(parts, gather(body, limit).await, most)
     }))
 }
 
@@ -319,14 +327,14 @@ enum Sorted<R> {
     Freed(Response<ResponseBody<R>>),
 }
 
-fn sort<R: Body>(settings: &Settings, response: Response<R>) -> Sorted<R> {
+fn sort<R: Body>(settings: &Settings, response: Response<R>, limit: usize) -> Sorted<R> {
     let is_stored = settings.stores(response.status())
         && response.extensions().get::<NoStore>().is_none()
         && !is_transient_problem(&response);
     if !is_stored {
         return Sorted::Freed(response.map(ResponseBody::passed));
     }
-    if is_stream(&response, settings.response_limit()) {
+    if is_stream(&response, limit) {
         return Sorted::Live(response.map(ResponseBody::passed));
     }
     let (parts, body) = response.into_parts();
@@ -335,15 +343,14 @@ fn sort<R: Body>(settings: &Settings, response: Response<R>) -> Sorted<R> {
 
 /// What is kept of a response whose body was read.
 fn keep<R: Body, E>(
-    settings: &Settings,
     parts: response::Parts,
     gathered: Result<Gathered<R>, R::Error>,
+    most: usize,
 ) -> Kept<R, E> {
     match gathered {
         Ok(Gathered::Whole(body, trailers)) => {
             let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
-            let most = settings.instance.config().max_value_bytes;
-            Ok(Box::new(if whole.stored_bytes() > most { whole.into_live() } else { whole }))
+            Ok(Box::new(if whole.fits(most) { whole } else { whole.into_live() }))
         }
         Ok(Gathered::Live(body)) => Ok(Box::new(Exchange::Live(Response::from_parts(parts, body)))),
         // The handler's body broke off: what the client would get is not an answer.
@@ -353,7 +360,7 @@ fn keep<R: Body, E>(
 
 /// Whether a function further in was refused for a reason that passes, whatever the status says.
 pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
-    let code = response.headers().get(CODE_HEADER).and_then(|code| code.to_str().ok());
+    let code = response.headers().get(CODE).and_then(|code| code.to_str().ok());
     code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }
 

@@ -80,11 +80,6 @@ impl Settings {
         !method.is_safe() && self.methods.contains(method)
     }
 
-    /// The largest body that is kept. What the instance would not keep is not read either.
-    pub(crate) fn response_limit(&self) -> usize {
-        self.max_response_bytes.min(self.instance.config().max_value_bytes)
-    }
-
     /// Whether a response is stored. The handler has run: if the choice panics, that must not free
     /// the key of what happened, and it counts as if it were not there.
     pub(crate) fn stores(&self, status: StatusCode) -> bool {

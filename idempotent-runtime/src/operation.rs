@@ -61,6 +61,7 @@ impl<'a> Operation<'a> {
     }
 
     /// A key that is encoded already: a template or an optional part.
+    #[inline]
     pub fn encoded_key(mut self, key: Encoded) -> Self {
         self.key = key;
         self
@@ -80,36 +81,42 @@ impl<'a> Operation<'a> {
     }
 
     /// What must not change under one key.
+    #[inline]
     pub fn fingerprint(mut self, fingerprint: Fingerprint) -> Self {
         self.fingerprint = Some(fingerprint);
         self
     }
 
     /// What a duplicate gets.
+    #[inline]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.options.mode = Some(mode);
         self
     }
 
     /// How long the answer is kept.
+    #[inline]
     pub fn expire(mut self, expire: Duration) -> Self {
         self.options.expire = Some(expire);
         self
     }
 
     /// How long a duplicate waits for the answer (strong mode).
+    #[inline]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = Some(wait);
         self
     }
 
     /// How long others stay away without a sign of life.
+    #[inline]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = Some(lease);
         self
     }
 
     /// How long the lease is renewed at most.
+    #[inline]
     pub fn max_run(mut self, max_run: Duration) -> Self {
         self.options.max_run = Some(max_run);
         self
@@ -122,12 +129,14 @@ impl<'a> Operation<'a> {
     }
 
     /// What an attempt that never ended means for the next one.
+    #[inline]
     pub fn abandon(mut self, abandon: Abandon) -> Self {
         self.options.abandon = Some(abandon);
         self
     }
 
     /// What to do when the store does not answer.
+    #[inline]
     pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.options.on_store_error = Some(on_store_error);
         self
@@ -163,12 +172,12 @@ impl<'a> Operation<'a> {
     ///
     /// # Errors
     /// The body's own error, or why the call was refused.
-    pub async fn run_as<T, E, F>(self, answers: Answers<T, E>, body: F) -> Result<Outcome<T>, E>
+    pub async fn run_as<T, E, F>(mut self, answers: Answers<T, E>, body: F) -> Result<Outcome<T>, E>
     where
         F: Future<Output = Result<T, E>>,
     {
         let body = pin!(Some(body));
-        match self.prepare() {
+        match self.prepare_once() {
             Ok(call) => run(&call, &answers, body).await,
             Err(error) => Err(refuse(error, &answers)),
         }
@@ -178,19 +187,21 @@ impl<'a> Operation<'a> {
     ///
     /// # Errors
     /// The body's own error, or why the call was refused.
-    pub async fn run_detached<T, E, F>(
+    pub fn run_detached<T, E, F>(
         self,
         answers: Answers<T, E>,
         body: F,
-    ) -> Result<Outcome<T>, E>
+    ) -> impl Future<Output = Result<Outcome<T>, E>> + Send
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
         T: Send + 'static,
         E: Send + 'static,
     {
-        match self.prepare() {
-            Ok(call) => run_detached(&call, answers, body).await,
-            Err(error) => Err(refuse(error, &answers)),
+        // Not an async function: its arguments would lie in its future twice.
+        let mut operation = self;
+        async move {
+            let operation = &mut operation;
+            run_detached(move || operation.prepare_once(), answers, body).await
         }
     }
 
@@ -311,11 +322,15 @@ impl<'a> Operation<'a> {
     }
 
     fn call(&self) -> Call<'_> {
+        self.call_with(self.key.clone(), self.scope.clone())
+    }
+
+    fn call_with(&self, key: Encoded, scope: Option<Encoded>) -> Call<'_> {
         Call {
             operation: self.name.clone(),
             options: &self.options,
-            key: self.key.clone(),
-            scope: self.scope.clone(),
+            key,
+            scope,
             hash_tag: self.hash_tag.as_deref(),
             fingerprint: self.fingerprint,
         }
@@ -328,6 +343,13 @@ impl<'a> Operation<'a> {
 
     pub(crate) fn prepare(&self) -> Result<Prepared<'_>, Error> {
         Prepared::new(InstanceRef::Borrowed(self.instance), self.call())
+    }
+
+    /// As [`prepare`](Self::prepare), for a call that is made once: the key is not copied.
+    fn prepare_once(&mut self) -> Result<Prepared<'_>, Error> {
+        let key = std::mem::replace(&mut self.key, Encoded::ambient());
+        let scope = self.scope.take();
+        Prepared::new(InstanceRef::Borrowed(self.instance), self.call_with(key, scope))
     }
 
     fn answer<A>(&self, answer: Result<A, crate::store::StoreError>) -> Result<A, Error> {

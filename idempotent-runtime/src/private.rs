@@ -206,8 +206,6 @@ where
     T: Send + 'static,
     E: Send + 'static,
 {
-    match call.prepare() {
-        Ok(call) => engine::run_detached(&call, answers, body).await.map(|outcome| outcome.value),
-        Err(error) => Err(engine::refuse(error, &answers)),
-    }
+    let outcome = engine::run_detached(|| call.prepare(), answers, body).await?;
+    Ok(outcome.value)
 }

@@ -1,27 +1,22 @@
 //! A whole call: acquire, run, record, answer.
 
 use super::acquire::{Acquired, acquire, acquire_now};
-use super::call::{Prepared, Underway};
+use super::call::Prepared;
 use super::lease::Lease;
 use super::running::Running;
 use super::settle::{Ended, Verb};
 use super::values::Kind;
-use crate::ambient;
 use crate::answers::{Answers, Encoding};
 use crate::codec::{CodecError, Codecs};
 use crate::config::{Mode, OnStoreError};
 use crate::error::{Error, ErrorKind};
-use crate::install::{override_with, overriding};
-use crate::instance::Idempotency;
 use crate::observe::{self, BodyTimer, CallEnd, Ending, LoggedKey, names};
 use crate::operation::Outcome;
 use crate::options::whole_millis;
 use crate::store::{Failure, StoreError, StoreErrorKind, Value};
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::runtime::Handle;
 use tracing::Instrument as _;
 
 /// Runs `body` once per key, or answers as the record says.
@@ -61,133 +56,7 @@ pub(crate) fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
     (answers.refuse)(error)
 }
 
-/// As [`run`], with a body that finishes even if the caller goes away.
-pub(crate) async fn run_detached<T, E, F>(
-    call: &Prepared<'_>,
-    answers: Answers<T, E>,
-    body: F,
-) -> Result<Outcome<T>, E>
-where
-    F: Future<Output = Result<T, E>> + Send + 'static,
-    T: Send + 'static,
-    E: Send + 'static,
-{
-    let mut end = CallEnd::new(call.operation.clone());
-    let Ok(runtime) = Handle::try_current() else {
-        end.ends(Ending::Invalid);
-        let text = "`detach` needs a tokio runtime around the call";
-        return Err((answers.refuse)(call.error(ErrorKind::Misconfigured).with_message(text)));
-    };
-    let acquired = match acquire_now(call) {
-        Some(acquired) => acquired,
-        None => Box::pin(acquire(call)).await,
-    };
-    let detached = match decide(call, &answers, acquired) {
-        Decision::Answer(answer, ending) => {
-            end.ends(ending);
-            return answer;
-        }
-        Decision::Run(running) => {
-            let mut running = running.into_owned();
-            let attempt = Box::pin(async move {
-                let body = pin!(Some(body));
-                let answer = {
-                    let performed = pin!(perform(&mut running, body));
-                    catch_panic(performed).await
-                };
-                (running, answer)
-            });
-            let settle = move |(mut running, answer): (Running<'static>, _)| async move {
-                match answer {
-                    Ok(answer) => record(&mut running, &answers, answer, &mut end).await,
-                    // The key is free, or blocked, before the caller hears of the panic and may
-                    // call again.
-                    Err(panic) => {
-                        running.abandon().await;
-                        resume_unwind(panic)
-                    }
-                }
-            };
-            detach(&runtime, &call.instance, attempt, settle).await
-        }
-        Decision::RunUnprotected => {
-            end.ends(Ending::Unprotected);
-            let attempt = Box::pin(async move { Body(pin!(Some(body))).await });
-            let settle = move |answer| async move {
-                drop(end);
-                unprotected(answer)
-            };
-            detach(&runtime, &call.instance, attempt, settle).await
-        }
-    };
-    detached.unwrap_or_else(|RuntimeEnded| {
-        let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
-        Err((answers.refuse)(error.with_message("the runtime ended before the body did")))
-    })
-}
-
-/// The runtime dropped a task.
-struct RuntimeEnded;
-
-/// Runs `attempt` and what is to be done with its output, whether or not the caller stays.
-///
-/// The first poll is the caller's own. What is ready by then needs no task: `then` leaves nothing
-/// behind when it is dropped.
-async fn detach<A, N>(
-    runtime: &Handle,
-    instance: &Idempotency,
-    mut attempt: Pin<Box<A>>,
-    then: impl FnOnce(A::Output) -> N + Send + 'static,
-) -> Result<N::Output, RuntimeEnded>
-where
-    A: Future + Send + 'static,
-    N: Future<Output: Send> + Send + 'static,
-{
-    let polled = poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context))).await;
-    if let Poll::Ready(output) = polled {
-        return Ok(then(output).await);
-    }
-    let underway = Underway::new(instance);
-    let task = runtime.spawn(carry(async move {
-        let _underway = underway;
-        then(attempt.await).await
-    }));
-    match task.await {
-        Ok(answer) => Ok(answer),
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => resume_unwind(panic),
-            Err(_) => Err(RuntimeEnded),
-        },
-    }
-}
-
-/// What `future` panics with.
-fn catch_panic<F: Future>(
-    mut future: Pin<&mut F>,
-) -> impl Future<Output = std::thread::Result<F::Output>> {
-    poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-        Ok(poll) => poll.map(Ok),
-        Err(panic) => Poll::Ready(Err(panic)),
-    })
-}
-
-/// Takes what the caller has in place along into a task of its own.
-fn carry<F>(job: F) -> impl Future<Output = F::Output> + Send + 'static
-where
-    F: Future + Send + 'static,
-{
-    type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-    let mut job: Boxed<F::Output> = Box::pin(job.instrument(tracing::Span::current()));
-    if let Some(ambient) = ambient::current() {
-        job = Box::pin(ambient::scope(ambient, job));
-    }
-    if let Some(instance) = overriding() {
-        job = Box::pin(override_with(instance, job));
-    }
-    job
-}
-
-fn unprotected<T, E>(answer: Result<T, E>) -> Result<Outcome<T>, E> {
+pub(super) fn unprotected<T, E>(answer: Result<T, E>) -> Result<Outcome<T>, E> {
     answer.map(|value| Outcome { value, replayed: false, attempt: 1 })
 }
 
@@ -195,6 +64,16 @@ pub(super) enum Decision<'a, T, E> {
     Run(Running<'a>),
     RunUnprotected,
     Answer(Result<Outcome<T>, E>, Ending),
+}
+
+impl<T, E> Decision<'_, T, E> {
+    pub(super) fn into_owned(self) -> Decision<'static, T, E> {
+        match self {
+            Self::Run(running) => Decision::Run(running.into_owned()),
+            Self::RunUnprotected => Decision::RunUnprotected,
+            Self::Answer(answer, ending) => Decision::Answer(answer, ending),
+        }
+    }
 }
 
 /// What the call's mode makes of what it has got.
@@ -312,7 +191,10 @@ where
 }
 
 /// Runs the body of a granted attempt.
-async fn perform<F: Future>(running: &mut Running<'_>, body: Pin<&mut Option<F>>) -> F::Output {
+pub(super) async fn perform<F: Future>(
+    running: &mut Running<'_>,
+    body: Pin<&mut Option<F>>,
+) -> F::Output {
     let span = span(running);
     running.start();
     let timer = BodyTimer::start(&running.lease().operation);
@@ -367,7 +249,7 @@ pub(super) fn conclude<T, E>(
 
 /// A body that is dropped when it has ended or its caller has gone, and not later: its destructors
 /// are part of the attempt, so they run before the key is free.
-struct Body<'a, F>(Pin<&'a mut Option<F>>);
+pub(super) struct Body<'a, F>(pub(super) Pin<&'a mut Option<F>>);
 
 impl<F: Future> Future for Body<'_, F> {
     type Output = F::Output;

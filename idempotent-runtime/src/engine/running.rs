@@ -160,14 +160,6 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// Records that the body panicked, unless its end was recorded before.
-    pub(crate) async fn abandon(&mut self) {
-        if self.phase == Phase::Started {
-            // The keeper goes on trying; nobody could do anything about it.
-            drop(self.end(Verb::Abandon).await);
-        }
-    }
-
     /// An end that is to be recorded together with others. `None` if there is nothing to record.
     pub(crate) fn settle(&mut self, verb: Verb) -> Option<Settlement> {
         self.phase = Phase::Ended;

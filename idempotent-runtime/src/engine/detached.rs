@@ -1,0 +1,292 @@
+//! A call whose body finishes even if its caller goes away.
+//!
+//! Whatever need not wait happens within the caller's first poll, on its stack: a call of a local
+//! store whose body does not wait leaves nothing in its future. What does wait is boxed.
+
+use super::acquire::{acquire, acquire_now};
+use super::call::{Prepared, Underway};
+use super::run::{Body, Decision, conclude, decide, perform, refuse, unprotected, verb};
+use super::running::Running;
+use super::settle::Verb;
+use crate::ambient;
+use crate::answers::Answers;
+use crate::error::{Error, ErrorKind};
+use crate::install::{override_with, overriding};
+use crate::observe::{CallEnd, Ending};
+use crate::operation::Outcome;
+use std::future::{Future, poll_fn};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use tokio::runtime::Handle;
+use tracing::Instrument as _;
+
+/// As [`run`](super::run), with a body that finishes even if the caller goes away. The call is
+/// prepared when it is first polled.
+pub(crate) fn run_detached<'a, P, T, E, F>(
+    prepare: P,
+    answers: Answers<T, E>,
+    body: F,
+) -> Detached<'a, P, T, E, F>
+where
+    P: FnOnce() -> Result<Prepared<'a>, Error>,
+{
+    Detached::New { prepare, answers, body }
+}
+
+type Waiting<'a, T, E> = Pin<Box<dyn Future<Output = Result<Outcome<T>, E>> + Send + 'a>>;
+
+/// A detached call, from its first poll to its answer.
+pub(crate) enum Detached<'a, P, T, E, F> {
+    New { prepare: P, answers: Answers<T, E>, body: F },
+    Waits(Waiting<'a, T, E>),
+    Over,
+}
+
+/// Nothing in it is pinned: a body is boxed before it is polled.
+impl<P, T, E, F> Unpin for Detached<'_, P, T, E, F> {}
+
+impl<'a, P, T, E, F> Future for Detached<'a, P, T, E, F>
+where
+    P: FnOnce() -> Result<Prepared<'a>, Error>,
+    F: Future<Output = Result<T, E>> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    type Output = Result<Outcome<T>, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if let Self::New { .. } = this
+            && let Self::New { prepare, answers, body } = mem::replace(this, Self::Over)
+        {
+            let progress = match prepare() {
+                Ok(call) => begin(call, answers, body, context),
+                Err(error) => Progress::Over(Err(refuse(error, &answers))),
+            };
+            match progress {
+                Progress::Over(answer) => return Poll::Ready(answer),
+                Progress::Waits(rest) => *this = Self::Waits(rest),
+            }
+        }
+        match this {
+            Self::Waits(rest) => rest.as_mut().poll(context),
+            Self::New { .. } | Self::Over => panic!("a call was polled after it had ended"),
+        }
+    }
+}
+
+/// How far a call has come.
+enum Progress<'a, T, E> {
+    Over(Result<Outcome<T>, E>),
+    /// What is left of it.
+    Waits(Waiting<'a, T, E>),
+}
+
+impl<'a, T, E> Progress<'a, T, E> {
+    fn waits(rest: impl Future<Output = Result<Outcome<T>, E>> + Send + 'a) -> Self {
+        Self::Waits(Box::pin(rest))
+    }
+
+    async fn finish(self) -> Result<Outcome<T>, E> {
+        match self {
+            Self::Over(answer) => answer,
+            Self::Waits(rest) => rest.await,
+        }
+    }
+}
+
+fn begin<'a, T, E, F>(
+    call: Prepared<'a>,
+    answers: Answers<T, E>,
+    body: F,
+    context: &mut Context<'_>,
+) -> Progress<'a, T, E>
+where
+    F: Future<Output = Result<T, E>> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let mut end = CallEnd::new(call.operation.clone());
+    let Ok(runtime) = Handle::try_current() else {
+        end.ends(Ending::Invalid);
+        let text = "`detach` needs a tokio runtime around the call";
+        let error = call.error(ErrorKind::Misconfigured).with_message(text);
+        return Progress::Over(Err((answers.refuse)(error)));
+    };
+    let decision =
+        acquire_now(&call).map(|acquired| decide(&call, &answers, acquired).into_owned());
+    match decision {
+        Some(decision) => Caller { call, answers, end, runtime }.go_on(decision, body, context),
+        None => Progress::waits(async move {
+            let decision = {
+                let acquired = acquire(&call).await;
+                decide(&call, &answers, acquired).into_owned()
+            };
+            let mut granted = Some((Caller { call, answers, end, runtime }, decision, body));
+            let progress = poll_fn(|context| match granted.take() {
+                Some((caller, decision, body)) => {
+                    Poll::Ready(caller.go_on(decision, body, context))
+                }
+                None => Poll::Pending,
+            });
+            progress.await.finish().await
+        }),
+    }
+}
+
+/// Who waits for the answer, while there is one.
+struct Caller<'a, T, E> {
+    /// Held until the answer is there: a shutdown waits for it.
+    call: Prepared<'a>,
+    answers: Answers<T, E>,
+    end: CallEnd,
+    runtime: Handle,
+}
+
+impl<'a, T: Send + 'static, E: Send + 'static> Caller<'a, T, E> {
+    fn go_on<F>(
+        mut self,
+        decision: Decision<'static, T, E>,
+        body: F,
+        context: &mut Context<'_>,
+    ) -> Progress<'a, T, E>
+    where
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        match decision {
+            Decision::Answer(answer, ending) => {
+                self.end.ends(ending);
+                Progress::Over(answer)
+            }
+            Decision::Run(running) => {
+                self.detach(Box::pin(attempt(running, body)), context, settle)
+            }
+            Decision::RunUnprotected => {
+                self.end.ends(Ending::Unprotected);
+                let then = |answer, _, _| Progress::Over(unprotected(answer));
+                self.detach(Box::pin(async { Body(pin!(Some(body))).await }), context, then)
+            }
+        }
+    }
+
+    /// Runs `attempt` and what is to be done with its output, whether or not the caller stays.
+    ///
+    /// The first poll is the caller's own. What is ready by then needs no task: `then` leaves
+    /// nothing behind when it is dropped.
+    fn detach<A, N>(
+        self,
+        mut attempt: Pin<Box<A>>,
+        context: &mut Context<'_>,
+        then: N,
+    ) -> Progress<'a, T, E>
+    where
+        A: Future + Send + 'static,
+        N: FnOnce(A::Output, Answers<T, E>, CallEnd) -> Progress<'static, T, E> + Send + 'static,
+    {
+        let Self { call, answers, end, runtime } = self;
+        if let Poll::Ready(output) = attempt.as_mut().poll(context) {
+            return match then(output, answers, end) {
+                Progress::Over(answer) => Progress::Over(answer),
+                Progress::Waits(rest) => Progress::waits(async move {
+                    let _call = call;
+                    rest.await
+                }),
+            };
+        }
+        let underway = Underway::new(&call.instance);
+        let task = runtime.spawn(carry(async move {
+            let _underway = underway;
+            then(attempt.await, answers, end).finish().await
+        }));
+        Progress::waits(async move {
+            match task.await {
+                Ok(answer) => answer,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    Err(_) => {
+                        let text = "the runtime ended before the body did";
+                        let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
+                        Err((answers.refuse)(error.with_message(text)))
+                    }
+                },
+            }
+        })
+    }
+}
+
+/// An attempt whose body has ended or panicked.
+struct Finished<T> {
+    running: Running<'static>,
+    answer: std::thread::Result<T>,
+}
+
+/// Runs the body of a granted attempt.
+fn attempt<F: Future>(
+    mut running: Running<'static>,
+    body: F,
+) -> impl Future<Output = Finished<F::Output>> {
+    // Not an async function: its arguments would lie in its future twice.
+    let body = Some(body);
+    async move {
+        let answer = {
+            let body = pin!(body);
+            let performed = pin!(perform(&mut running, body));
+            catch_panic(performed).await
+        };
+        Finished { running, answer }
+    }
+}
+
+/// Records how an attempt ended. If what is left of this is dropped, the keeper finishes it.
+fn settle<T, E>(
+    finished: Finished<Result<T, E>>,
+    answers: Answers<T, E>,
+    mut end: CallEnd,
+) -> Progress<'static, T, E>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    let Finished { mut running, answer } = finished;
+    let ended = match &answer {
+        Ok(answer) => running.end(verb(&running, &answers, answer)),
+        Err(_) => running.end(Verb::Abandon),
+    };
+    let conclude = move |ended| match answer {
+        Ok(answer) => conclude(&running, &answers, answer, ended, &mut end),
+        // The key is free, or blocked, before the caller hears of it and may call again.
+        Err(panic) => resume_unwind(panic),
+    };
+    match ended.now() {
+        Ok(ended) => Progress::Over(conclude(ended)),
+        Err(ended) => Progress::waits(async move { conclude(ended.await) }),
+    }
+}
+
+/// What `future` panics with.
+fn catch_panic<F: Future>(
+    mut future: Pin<&mut F>,
+) -> impl Future<Output = std::thread::Result<F::Output>> {
+    poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(poll) => poll.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+}
+
+/// Takes what the caller has in place along into a task of its own.
+fn carry<F>(job: F) -> impl Future<Output = F::Output> + Send + 'static
+where
+    F: Future + Send + 'static,
+{
+    type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+    let mut job: Boxed<F::Output> = Box::pin(job.instrument(tracing::Span::current()));
+    if let Some(ambient) = ambient::current() {
+        job = Box::pin(ambient::scope(ambient, job));
+    }
+    if let Some(instance) = overriding() {
+        job = Box::pin(override_with(instance, job));
+    }
+    job
+}
