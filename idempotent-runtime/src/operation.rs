@@ -198,7 +198,7 @@ impl<'a> Operation<'a> {
         E: Send + 'static,
     {
         // Not an async function: its arguments would lie in its future twice.
-        let mut operation = self;
+        let (mut operation, body) = (self, Box::pin(body));
         async move {
             let operation = &mut operation;
             run_detached(move || operation.prepare_once(), answers, body).await

@@ -200,12 +200,17 @@ where
 }
 
 /// Runs the body once per key, to its end even if the caller goes away.
-pub async fn run_detached<T, E, F>(call: Call<'_>, answers: Answers<T, E>, body: F) -> Result<T, E>
+pub fn run_detached<'a, T, E, F>(
+    call: Call<'a>,
+    answers: Answers<T, E>,
+    body: F,
+) -> impl Future<Output = Result<T, E>> + Send + use<'a, T, E, F>
 where
     F: Future<Output = Result<T, E>> + Send + 'static,
     T: Send + 'static,
     E: Send + 'static,
 {
-    let outcome = engine::run_detached(|| call.prepare(), answers, body).await?;
-    Ok(outcome.value)
+    // Boxed here, so that a large body lies on no stack while it is polled.
+    let body = Box::pin(body);
+    async move { Ok(engine::run_detached(|| call.prepare(), answers, body).await?.value) }
 }

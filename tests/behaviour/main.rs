@@ -9,6 +9,7 @@ mod cancellation;
 mod concurrency;
 mod config;
 mod detach;
+mod detach_ends;
 mod faults;
 mod hostile;
 mod keys;

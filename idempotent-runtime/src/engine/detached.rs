@@ -3,17 +3,18 @@
 //! Whatever need not wait happens within the caller's first poll, on its stack: a call of a local
 //! store whose body does not wait leaves nothing in its future. What does wait is boxed.
 
-use super::acquire::{acquire, acquire_now};
+use super::acquire::{Acquired, acquire, acquire_now};
 use super::call::{Prepared, Underway};
-use super::run::{Body, Decision, conclude, decide, perform, refuse, unprotected, verb};
+use super::run::{Decision, conclude, decide, perform, refuse, unprotected, verb};
 use super::running::Running;
-use super::settle::Verb;
+use super::settle::{Ended, Verb};
 use crate::ambient;
 use crate::answers::Answers;
 use crate::error::{Error, ErrorKind};
 use crate::install::{override_with, overriding};
 use crate::observe::{CallEnd, Ending};
 use crate::operation::Outcome;
+use crate::store::StoreFuture;
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,10 +25,12 @@ use tracing::Instrument as _;
 
 /// As [`run`](super::run), with a body that finishes even if the caller goes away. The call is
 /// prepared when it is first polled.
+///
+/// The body comes boxed, so that a large one lies on the stack of none of its polls.
 pub(crate) fn run_detached<'a, P, T, E, F>(
     prepare: P,
     answers: Answers<T, E>,
-    body: F,
+    body: Pin<Box<F>>,
 ) -> Detached<'a, P, T, E, F>
 where
     P: FnOnce() -> Result<Prepared<'a>, Error>,
@@ -39,12 +42,12 @@ type Waiting<'a, T, E> = Pin<Box<dyn Future<Output = Result<Outcome<T>, E>> + Se
 
 /// A detached call, from its first poll to its answer.
 pub(crate) enum Detached<'a, P, T, E, F> {
-    New { prepare: P, answers: Answers<T, E>, body: F },
+    New { prepare: P, answers: Answers<T, E>, body: Pin<Box<F>> },
     Waits(Waiting<'a, T, E>),
     Over,
 }
 
-/// Nothing in it is pinned: a body is boxed before it is polled.
+/// Nothing in it is pinned but what is boxed.
 impl<P, T, E, F> Unpin for Detached<'_, P, T, E, F> {}
 
 impl<'a, P, T, E, F> Future for Detached<'a, P, T, E, F>
@@ -100,7 +103,7 @@ impl<'a, T, E> Progress<'a, T, E> {
 fn begin<'a, T, E, F>(
     call: Prepared<'a>,
     answers: Answers<T, E>,
-    body: F,
+    body: Pin<Box<F>>,
     context: &mut Context<'_>,
 ) -> Progress<'a, T, E>
 where
@@ -115,104 +118,131 @@ where
         let error = call.error(ErrorKind::Misconfigured).with_message(text);
         return Progress::Over(Err((answers.refuse)(error)));
     };
-    let decision =
-        acquire_now(&call).map(|acquired| decide(&call, &answers, acquired).into_owned());
-    match decision {
-        Some(decision) => Caller { call, answers, end, runtime }.go_on(decision, body, context),
-        None => Progress::waits(async move {
-            let decision = {
-                let acquired = acquire(&call).await;
-                decide(&call, &answers, acquired).into_owned()
-            };
-            let mut granted = Some((Caller { call, answers, end, runtime }, decision, body));
-            let progress = poll_fn(|context| match granted.take() {
-                Some((caller, decision, body)) => {
-                    Poll::Ready(caller.go_on(decision, body, context))
-                }
-                None => Poll::Pending,
-            });
-            progress.await.finish().await
-        }),
+    let caller = Caller { body, end, answers, runtime, call };
+    let acquired = acquire_now(&caller.call);
+    if let Some(decision) = acquired.map(|acquired| caller.decide(acquired)) {
+        return caller.go_on(decision, context);
     }
+    Progress::waits(async move {
+        let decision = {
+            let acquired = acquire(&caller.call).await;
+            caller.decide(acquired)
+        };
+        let mut granted = Some((caller, decision));
+        let progress = poll_fn(|context| match granted.take() {
+            Some((caller, decision)) => Poll::Ready(caller.go_on(decision, context)),
+            None => Poll::Pending,
+        });
+        progress.await.finish().await
+    })
 }
 
-/// Who waits for the answer, while there is one.
-struct Caller<'a, T, E> {
-    /// Held until the answer is there: a shutdown waits for it.
-    call: Prepared<'a>,
-    answers: Answers<T, E>,
+/// Who waits for the answer. Dropped in this order.
+struct Caller<'a, T, E, F> {
+    body: Pin<Box<F>>,
     end: CallEnd,
+    answers: Answers<T, E>,
     runtime: Handle,
+    /// A shutdown waits for it, and so for all of the above.
+    call: Prepared<'a>,
 }
 
-impl<'a, T: Send + 'static, E: Send + 'static> Caller<'a, T, E> {
-    fn go_on<F>(
+impl<'a, T, E, F> Caller<'a, T, E, F>
+where
+    F: Future<Output = Result<T, E>> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    fn decide(&self, acquired: Acquired<'_>) -> Decision<'static, T, E> {
+        decide(&self.call, &self.answers, acquired).into_owned()
+    }
+
+    fn go_on(
         mut self,
         decision: Decision<'static, T, E>,
-        body: F,
         context: &mut Context<'_>,
-    ) -> Progress<'a, T, E>
-    where
-        F: Future<Output = Result<T, E>> + Send + 'static,
-    {
-        match decision {
-            Decision::Answer(answer, ending) => {
-                self.end.ends(ending);
-                Progress::Over(answer)
-            }
-            Decision::Run(running) => {
-                self.detach(Box::pin(attempt(running, body)), context, settle)
-            }
-            Decision::RunUnprotected => {
-                self.end.ends(Ending::Unprotected);
-                let then = |answer, _, _| Progress::Over(unprotected(answer));
-                self.detach(Box::pin(async { Body(pin!(Some(body))).await }), context, then)
-            }
+    ) -> Progress<'a, T, E> {
+        if let Decision::Answer(answer, ending) = decision {
+            self.end.ends(ending);
+            return Progress::Over(answer);
         }
+        let Self { call, runtime, answers, mut end, body } = self;
+        if let Decision::Run(running) = decision {
+            let then = move |finished| settle(finished, answers, end);
+            let attempt = Box::pin(attempt(running, body));
+            return detach(call, answers, &runtime, attempt, then, context);
+        }
+        end.ends(Ending::Unprotected);
+        let then = move |answer| {
+            drop(end);
+            Progress::Over(unprotected(answer))
+        };
+        detach(call, answers, &runtime, body, then, context)
     }
+}
 
-    /// Runs `attempt` and what is to be done with its output, whether or not the caller stays.
-    ///
-    /// The first poll is the caller's own. What is ready by then needs no task: `then` leaves
-    /// nothing behind when it is dropped.
-    fn detach<A, N>(
-        self,
-        mut attempt: Pin<Box<A>>,
-        context: &mut Context<'_>,
-        then: N,
-    ) -> Progress<'a, T, E>
-    where
-        A: Future + Send + 'static,
-        N: FnOnce(A::Output, Answers<T, E>, CallEnd) -> Progress<'static, T, E> + Send + 'static,
-    {
-        let Self { call, answers, end, runtime } = self;
-        if let Poll::Ready(output) = attempt.as_mut().poll(context) {
-            return match then(output, answers, end) {
-                Progress::Over(answer) => Progress::Over(answer),
-                Progress::Waits(rest) => Progress::waits(async move {
-                    let _call = call;
-                    rest.await
-                }),
-            };
+/// Runs `attempt` and what is to be done with its output, whether or not the caller stays.
+///
+/// The first poll is the caller's own. What is ready by then needs no task: `then` leaves nothing
+/// behind when it is dropped.
+fn detach<'a, A, N, T, E>(
+    call: Prepared<'a>,
+    answers: Answers<T, E>,
+    runtime: &Handle,
+    mut attempt: Pin<Box<A>>,
+    then: N,
+    context: &mut Context<'_>,
+) -> Progress<'a, T, E>
+where
+    A: Future + Send + 'static,
+    N: FnOnce(A::Output) -> Progress<'static, T, E> + Send + 'static,
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    if let Poll::Ready(output) = attempt.as_mut().poll(context) {
+        // A body's destructors are part of it.
+        drop(attempt);
+        return match then(output) {
+            Progress::Over(answer) => Progress::Over(answer),
+            Progress::Waits(rest) => Progress::waits(async move {
+                let _call = call;
+                rest.await
+            }),
+        };
+    }
+    let job = Job { attempt, then, underway: Underway::new(&call.instance) };
+    let task = runtime.spawn(carry(job.run()));
+    Progress::waits(async move {
+        match task.await {
+            Ok(answer) => answer,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => {
+                    let text = "the runtime ended before the body did";
+                    let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
+                    Err((answers.refuse)(error.with_message(text)))
+                }
+            },
         }
-        let underway = Underway::new(&call.instance);
-        let task = runtime.spawn(carry(async move {
-            let _underway = underway;
-            then(attempt.await, answers, end).finish().await
-        }));
-        Progress::waits(async move {
-            match task.await {
-                Ok(answer) => answer,
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => resume_unwind(panic),
-                    Err(_) => {
-                        let text = "the runtime ended before the body did";
-                        let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
-                        Err((answers.refuse)(error.with_message(text)))
-                    }
-                },
-            }
-        })
+    })
+}
+
+/// What goes on in a task of its own. Dropped in this order.
+struct Job<A, N> {
+    attempt: Pin<Box<A>>,
+    then: N,
+    /// A shutdown waits for it, and so for all of the above.
+    underway: Underway,
+}
+
+impl<A: Future, N> Job<A, N> {
+    async fn run<T, E>(self) -> Result<Outcome<T>, E>
+    where
+        N: FnOnce(A::Output) -> Progress<'static, T, E>,
+    {
+        let Self { underway: _underway, then, attempt } = self;
+        let output = attempt.await;
+        then(output).finish().await
     }
 }
 
@@ -252,7 +282,9 @@ where
     let Finished { mut running, answer } = finished;
     let ended = match &answer {
         Ok(answer) => running.end(verb(&running, &answers, answer)),
-        Err(_) => running.end(Verb::Abandon),
+        Err(_) if running.has_started() => running.end(Verb::Abandon),
+        // Something else panicked before the body began. Dropped, the attempt is released.
+        Err(_) => StoreFuture::ready(Ok(Ended::Recorded)),
     };
     let conclude = move |ended| match answer {
         Ok(answer) => conclude(&running, &answers, answer, ended, &mut end),

@@ -249,7 +249,7 @@ pub(super) fn conclude<T, E>(
 
 /// A body that is dropped when it has ended or its caller has gone, and not later: its destructors
 /// are part of the attempt, so they run before the key is free.
-pub(super) struct Body<'a, F>(pub(super) Pin<&'a mut Option<F>>);
+struct Body<'a, F>(Pin<&'a mut Option<F>>);
 
 impl<F: Future> Future for Body<'_, F> {
     type Output = F::Output;

@@ -132,6 +132,11 @@ impl<'a> Running<'a> {
         self.phase = Phase::Started;
     }
 
+    /// Whether the body may have had effects.
+    pub(crate) fn has_started(&self) -> bool {
+        self.phase == Phase::Started
+    }
+
     /// Records how the body ended. An error means: not recorded yet; the keeper goes on trying.
     ///
     /// If this future is dropped, the keeper finishes it. To be called once.
