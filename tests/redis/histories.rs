@@ -20,9 +20,22 @@ use tokio::task::JoinSet;
 const KEYS: usize = 32;
 const TASKS: usize = 12;
 
+/// A bit of everything.
+const MIX: Mix = Mix {
+    errors: 450,
+    panics: 60,
+    cancels: 100,
+    some: 300,
+    some_millis: 250,
+    long: 300,
+    long_millis: 700,
+};
+/// Most bodies outlast their lease and then fail, while others run.
+const FAILING_LATE: Mix = Mix { errors: 750, panics: 0, cancels: 0, long: 750, some: 200, ..MIX };
+
 /// Two instances on one server, and tasks that call the same keys: bodies that fail, panic, are
 /// dropped, or outlast a lease that is not renewed. In the end everybody asks once more.
-async fn run(wrap: impl Fn(RedisStore) -> Arc<dyn Store>, abandon: Abandon) -> Report {
+async fn run(wrap: impl Fn(RedisStore) -> Arc<dyn Store>, abandon: Abandon, mix: &Mix) -> Report {
     let server = RedisServer::start();
     let directory = TempDirectory::new();
     let path = directory.path().join("journal");
@@ -32,15 +45,6 @@ async fn run(wrap: impl Fn(RedisStore) -> Arc<dyn Store>, abandon: Abandon) -> R
         let store = RedisStore::connect(&server.url()).await.unwrap();
         callers.push(Caller::new(wrap(store), &terms, Journal::open(&path, process)));
     }
-    let mix = Mix {
-        errors: 450,
-        panics: 60,
-        cancels: 100,
-        some: 300,
-        some_millis: 250,
-        long: 300,
-        long_millis: 700,
-    };
     let mut tasks = JoinSet::new();
     for caller in callers.iter().cycle().take(2 * TASKS) {
         tasks.spawn(call_all(caller.clone(), mix.clone()));
@@ -73,7 +77,7 @@ fn is_final(told: &Told) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_with_errors_panics_and_cancellations_keeps_every_promise() {
-    let report = run(|store| Arc::new(store), Abandon::Retry).await;
+    let report = run(|store| Arc::new(store), Abandon::Retry, &MIX).await;
     println!("retry: {:#?}", report.counts);
     report.assert_kept();
     assert_eq!(report.counts.succeeded, KEYS);
@@ -84,17 +88,18 @@ async fn a_run_with_errors_panics_and_cancellations_keeps_every_promise() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_with_blocked_keys_keeps_every_promise() {
-    let report = run(|store| Arc::new(store), Abandon::Block).await;
+    let report = run(|store| Arc::new(store), Abandon::Block, &MIX).await;
     println!("block: {:#?}", report.counts);
     report.assert_kept();
     assert!(report.counts.succeeded > 0 && report.counts.refusals["Indeterminate"] > 0);
 }
 
 /// Runs on a store that breaks a rule, and expects to see that.
-async fn is_seen(rule: Rule, expected: &[Broken]) {
-    // A run is random: the moment that shows it may not come in the first one.
-    for _ in 0..5 {
-        let report = run(|store| Arc::new(BrokenStore::new(store, rule)), Abandon::Retry).await;
+async fn is_seen(rule: Rule, mix: &Mix, expected: &[Broken]) {
+    // A run is random, and the moment that shows it comes in about every other one.
+    for _ in 0..20 {
+        let broken = |store| Arc::new(BrokenStore::new(store, rule)) as Arc<dyn Store>;
+        let report = run(broken, Abandon::Retry, mix).await;
         println!("{rule:?}: {:?}", report.violations.first());
         if expected.iter().all(|broken| report.broken(*broken)) {
             return;
@@ -105,25 +110,25 @@ async fn is_seen(rule: Rule, expected: &[Broken]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_completes_for_anybody_is_seen() {
-    is_seen(Rule::CompleteComparesTokens, &[Broken::SecondValue]).await;
+    is_seen(Rule::CompleteComparesTokens, &MIX, &[Broken::SecondValue]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_frees_for_anybody_is_seen() {
-    is_seen(Rule::FailComparesTokens, &[Broken::StartWhileHeld]).await;
+    is_seen(Rule::FailComparesTokens, &FAILING_LATE, &[Broken::StartWhileHeld]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_forgets_answers_is_seen() {
-    is_seen(Rule::AnswersAreKept, &[Broken::StartAfterSuccess, Broken::SecondValue]).await;
+    is_seen(Rule::AnswersAreKept, &MIX, &[Broken::StartAfterSuccess, Broken::SecondValue]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_grants_a_key_that_is_held_is_seen() {
-    is_seen(Rule::OneHolds, &[Broken::StartWhileHeld]).await;
+    is_seen(Rule::OneHolds, &MIX, &[Broken::StartWhileHeld]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_whose_fences_stand_still_is_seen() {
-    is_seen(Rule::FencesGrow, &[Broken::FenceDidNotGrow]).await;
+    is_seen(Rule::FencesGrow, &MIX, &[Broken::FenceDidNotGrow]).await;
 }
