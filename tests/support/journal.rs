@@ -1,9 +1,9 @@
 //! What bodies did and what callers saw, in a file that many processes append to.
 //!
 //! The file lies outside the store under test. Each event is one line and one write. A process that
-//! is killed in the middle of it leaves half a line, which counts as not written. The machine's clock orders the events: the time of a start is
-//! taken before anything else in the body, the time of an answer after it was received. So a slow
-//! disk does not change the order.
+//! is killed in the middle of it leaves half a line, which counts as not written. The machine's
+//! clock orders the events: the time of a start is taken before anything else in the body, the time
+//! of an answer after it was received. So a slow disk does not change the order.
 
 use serde::{Deserialize, Serialize};
 use std::fs::File;
