@@ -1,10 +1,13 @@
 //! Several layers in one service.
 
 use crate::bench::both;
-use crate::client::{KEY, send};
-use crate::server::{counted, handler, number, serve};
+use crate::client::{KEY, Reply, send};
+use crate::server::{Run, counted, handler, number, serve};
 use axum::Router;
-use http::{HeaderName, Method};
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderName, HeaderValue, Method};
 use idempotent_http::{IdempotencyLayer, Payload};
 use idempotent_runtime::problem::ProblemType;
 use std::convert::Infallible;
@@ -57,6 +60,40 @@ async fn an_inner_layer_guards_what_the_outer_one_lets_through() {
             first.is_first(200, &format!("run {}", before + 1));
             send(post()).await.is_replay_of(&first);
         }
+    }
+}
+
+/// What two layers around this one tell each other through the request and the response.
+#[derive(Clone)]
+struct Note(&'static str);
+
+async fn passes_notes(mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Note("in"));
+    let mut response = next.run(request).await;
+    let note = response.extensions().get::<Note>().map_or("none", |note| note.0);
+    response.headers_mut().insert("note", HeaderValue::from_static(note));
+    response
+}
+
+async fn answers_notes(run: Run) -> Response {
+    let is_noted = run.parts.extensions.get::<Note>().is_some_and(|note| note.0 == "in");
+    let mut response = number(run).await.into_response();
+    if is_noted {
+        response.extensions_mut().insert(Note("out"));
+    }
+    response
+}
+
+/// Extensions are of one exchange: a replay has none of the first one's.
+#[tokio::test]
+async fn extensions_of_other_layers_pass_in_both_directions() {
+    for bench in both().await {
+        let router = counted(&bench.ledger, answers_notes).layer(bench.layer());
+        let server = serve(router.layer(from_fn(passes_notes))).await;
+        let note = |reply: &Reply| reply.headers["note"].clone();
+        assert_eq!(note(&server.post("/orders", "k").await), "out");
+        assert_eq!(note(&server.post("/orders", "k").await), "none");
+        assert_eq!(bench.runs(), 1);
     }
 }
 
