@@ -11,6 +11,7 @@ pub struct StoreError(Box<Inner>);
 struct Inner {
     kind: StoreErrorKind,
     text: String,
+    without_effect: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -18,7 +19,8 @@ struct Inner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
-    /// It did not answer, or not in time. The verb may or may not have taken effect.
+    /// It did not answer, or not in time. The verb may or may not have taken effect, unless the
+    /// error [says that it has not](StoreError::without_effect).
     Unavailable,
     /// It has no room for another record. The verb had no effect.
     Full,
@@ -32,10 +34,29 @@ pub enum StoreErrorKind {
     Misconfigured,
 }
 
+impl StoreErrorKind {
+    /// Whether an error of this kind means that the verb had no effect, whatever else is known.
+    fn rules_out_an_effect(self) -> bool {
+        match self {
+            Self::Full | Self::Contended | Self::Undecodable | Self::Misconfigured => true,
+            Self::Unavailable | Self::NotReplicated => false,
+        }
+    }
+}
+
 impl StoreError {
     /// An error of `kind`, with what happened in a few words: lower case, no full stop.
     pub fn new(kind: StoreErrorKind, text: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, text: text.into(), source: None }))
+        let without_effect = kind.rules_out_an_effect();
+        Self(Box::new(Inner { kind, text: text.into(), without_effect, source: None }))
+    }
+
+    /// Says that the verb had no effect and will have none: it was never sent, or the server
+    /// refused it before it did anything.
+    #[must_use]
+    pub fn without_effect(mut self) -> Self {
+        self.0.without_effect = true;
+        self
     }
 
     /// Adds what caused it.
@@ -49,6 +70,12 @@ impl StoreError {
     pub fn kind(&self) -> StoreErrorKind {
         self.0.kind
     }
+
+    /// Whether the verb may have taken effect, or may do so later. What cannot have had an effect
+    /// need not be taken back.
+    pub fn may_have_taken_effect(&self) -> bool {
+        !self.0.without_effect
+    }
 }
 
 impl fmt::Display for StoreError {
@@ -60,5 +87,22 @@ impl fmt::Display for StoreError {
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_may_have_had_an_effect_unless_its_kind_or_its_maker_rules_that_out() {
+        let error = |kind| StoreError::new(kind, "text");
+        assert!(error(StoreErrorKind::Unavailable).may_have_taken_effect());
+        assert!(error(StoreErrorKind::NotReplicated).may_have_taken_effect());
+        assert!(!error(StoreErrorKind::Full).may_have_taken_effect());
+        assert!(!error(StoreErrorKind::Contended).may_have_taken_effect());
+        assert!(!error(StoreErrorKind::Undecodable).may_have_taken_effect());
+        assert!(!error(StoreErrorKind::Misconfigured).may_have_taken_effect());
+        assert!(!error(StoreErrorKind::Unavailable).without_effect().may_have_taken_effect());
     }
 }
