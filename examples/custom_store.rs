@@ -14,8 +14,8 @@
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::table::{self, Living, Step, Write};
 use idempotent_runtime::store::{
-    Answer, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head,
-    Maintenance, Record, Renewed, Resolution, Resolved, Settled, State, Store, StoreError,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head,
+    IfGone, Maintenance, Record, Renewed, Resolution, Resolved, Settled, State, Store, StoreError,
     StoreErrorKind, StoreFuture, Token, Value, Watch,
 };
 use idempotent_runtime::testing::{MAX_SLACK, Subject, contract};
@@ -150,14 +150,24 @@ impl Store for FileStore {
         StoreFuture::ready(begun.map(|(begun, stored)| begun.with_value(|| stored)))
     }
 
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Armed> {
+        self.answer(key, None, |record| table::arm(record, attempt, linger))
+    }
+
     fn complete<'a>(
         &'a self,
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         value: Option<Value>,
         retention: Duration,
+        if_gone: IfGone,
     ) -> Answer<'a, Completed> {
-        self.answer(key, value, |record| table::complete(record, attempt, retention))
+        self.answer(key, value, |record| table::complete(record, attempt, retention, if_gone))
     }
 
     fn fail<'a>(

@@ -154,12 +154,12 @@ pub struct Attempt {
 impl Attempt {
     /// 1 for the first attempt, 2 for the next.
     pub fn number(&self) -> u32 {
-        self.running.lease().attempt.number
+        self.running.lease().attempt().number
     }
 
     /// Greater than the fence of every earlier attempt, for as long as the record is kept.
     pub fn fence(&self) -> u64 {
-        self.running.lease().attempt.fence
+        self.running.lease().attempt().fence
     }
 
     /// What [`current`](crate::current) returns for work that is [entered](Current::enter) with it.

@@ -54,12 +54,12 @@ impl Current {
 
     /// 1 for the first attempt, 2 for the next.
     pub fn attempt(&self) -> u32 {
-        self.0.attempt.number
+        self.0.attempt().number
     }
 
     /// Greater than the fence of every earlier attempt, for as long as the record is kept.
     pub fn fence(&self) -> u64 {
-        self.0.attempt.fence
+        self.0.attempt().fence
     }
 
     /// Whether the lease is lost: another attempt may be running.

@@ -37,9 +37,9 @@ pub(crate) struct Policy {
     pub(crate) wait: Duration,
     pub(crate) lease: Duration,
     pub(crate) max_run: Duration,
-    pub(crate) linger: Duration,
+    /// The linger of a key that blocks once its body is about to start.
+    pub(crate) block_linger: Option<Duration>,
     pub(crate) mode: Mode,
-    pub(crate) abandon: Abandon,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) max_value_bytes: usize,
     pub(crate) max_concurrent: Option<usize>,
@@ -63,12 +63,11 @@ impl Policy {
             wait: options.wait.unwrap_or(config.wait),
             lease,
             max_run: options.max_run.unwrap_or(config.max_run).max(lease),
-            linger: match abandon {
-                Abandon::Retry => retention,
-                Abandon::Block => retention.max(whole_millis(config.block_retention)),
+            block_linger: match abandon {
+                Abandon::Retry => None,
+                Abandon::Block => Some(retention.max(whole_millis(config.block_retention))),
             },
             mode: options.mode.unwrap_or(config.mode),
-            abandon,
             on_store_error: options.on_store_error.unwrap_or(config.on_store_error),
             max_value_bytes: config.max_value_bytes,
             max_concurrent: config.max_concurrent,
@@ -111,7 +110,7 @@ mod tests {
     fn a_blocked_key_outlives_its_retention() {
         let options = Options { abandon: Some(Abandon::Block), ..Options::NONE };
         let policy = Policy::of(&options, &Config::new()).unwrap();
-        assert_eq!(policy.linger, Config::new().block_retention);
+        assert_eq!(policy.block_linger, Some(Config::new().block_retention));
     }
 
     #[test]

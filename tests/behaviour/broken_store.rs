@@ -2,9 +2,9 @@
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Maintenance,
-    MemoryOptions, MemoryStore, Record, Renewed, Resolution, Resolved, Settled, Store, StoreFuture,
-    Value,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone,
+    Maintenance, MemoryOptions, MemoryStore, Record, Renewed, Resolution, Resolved, Settled, Store,
+    StoreFuture, Value,
 };
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
 use idempotent_runtime::{Drained, Error, Idempotency};
@@ -63,14 +63,26 @@ impl Store for Broken {
         self.pass(At::Begin, move || self.store.begin(key, request))
     }
 
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Armed> {
+        self.store.arm(key, attempt, linger)
+    }
+
     fn complete<'a>(
         &'a self,
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         value: Option<Value>,
         retention: Duration,
+        if_gone: IfGone,
     ) -> Answer<'a, Completed> {
-        self.pass(At::Complete, move || self.store.complete(key, attempt, value, retention))
+        self.pass(At::Complete, move || {
+            self.store.complete(key, attempt, value, retention, if_gone)
+        })
     }
 
     fn fail<'a>(

@@ -23,7 +23,8 @@ pub(crate) enum Phase {
         left: Ticks,
         peeked: Option<Peeked>,
     },
-    /// Fresh has arrived. A renewal may be under way, sent so long ago.
+    /// Fresh has arrived. A renewal may be under way, sent so long ago; if the key is to block and is
+    /// not armed yet, it is an arming.
     Granted {
         attempt: Attempt,
         left: Ticks,
@@ -57,6 +58,8 @@ pub(crate) enum LateRenewals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum End {
     Value,
+    /// A value that is sent after the lease was lost.
+    LateValue,
     Error,
     FinalError,
     /// It is dropped, or panics.
@@ -73,7 +76,8 @@ impl Caller {
                 request.verb == Verb::Begin && request.attempt.token == asked.token
             }
             Phase::Granted { attempt, renewing: Some(_), .. } => {
-                request.verb == Verb::Renew && request.attempt.token == attempt.token
+                matches!(request.verb, Verb::Renew | Verb::Arm)
+                    && request.attempt.token == attempt.token
             }
             _ => false,
         }
@@ -96,6 +100,7 @@ impl Caller {
     /// does not make use of.
     pub(crate) fn hears(
         &mut self,
+        verb: Verb,
         answer: Answer,
         lease: Ticks,
         belief: LateRenewals,
@@ -111,6 +116,7 @@ impl Caller {
             }
             (Phase::Granted { attempt, left, renewing: Some(since) }, Answer::Extended) => {
                 let left = left.max(lease - since);
+                let attempt = Attempt { armed: attempt.armed || verb == Verb::Arm, ..attempt };
                 self.phase = Phase::Granted { attempt, left, renewing: None };
                 None
             }

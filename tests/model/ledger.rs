@@ -137,9 +137,8 @@ impl Ledger {
                 );
                 value.unwrap_or(NOBODY)
             }
-            (Verb::Complete, Answer::Done | Answer::Vanished) | (Verb::FailFinal, Answer::Done) => {
-                request.attempt.token
-            }
+            (Verb::Complete | Verb::CompleteLate, Answer::Done | Answer::Vanished)
+            | (Verb::FailFinal, Answer::Done) => request.attempt.token,
             _ => return,
         };
         self.demand(self.life.answered == Some(token), Guarantee::Agreement);

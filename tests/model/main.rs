@@ -21,7 +21,7 @@ use self::seen::{Event, Seen};
 use self::world::{Guard, Operator, Pauses, Protocol, Store};
 use idempotent_runtime::Abandon;
 
-const ALL_ENDS: &[End] = &[End::Value, End::Error, End::FinalError, End::Drop];
+const ALL_ENDS: &[End] = &[End::Value, End::LateValue, End::Error, End::FinalError, End::Drop];
 
 /// What happens whatever the store and the policy are.
 const USUAL: &[Event] = &[
@@ -30,6 +30,7 @@ const USUAL: &[Event] = &[
     Event::ReplayedError,
     Event::InFlight,
     Event::Rewritten,
+    Event::LeftGone,
     Event::Superseded,
     Event::EndedBefore,
     Event::Renewed,
@@ -40,8 +41,14 @@ const USUAL: &[Event] = &[
 
 /// One call each by two callers, on a store that applies a verb in one step.
 fn two_callers(abandon: Abandon) -> Protocol {
-    let terms =
-        Terms { lease: 3, linger: 2, retention: 2, abandon, completion: Completion::ByToken };
+    let terms = Terms {
+        lease: 3,
+        linger: 2,
+        block_linger: 3,
+        retention: 2,
+        abandon,
+        completion: Completion::ByToken,
+    };
     Protocol {
         terms,
         store: Store::Atomic,
@@ -59,7 +66,7 @@ fn two_callers(abandon: Abandon) -> Protocol {
 
 /// The least that a lease, its linger and an answer can last and still be told apart.
 fn brief(protocol: Protocol) -> Protocol {
-    let terms = Terms { lease: 2, linger: 1, retention: 1, ..protocol.terms };
+    let terms = Terms { lease: 2, linger: 1, block_linger: 2, retention: 1, ..protocol.terms };
     Protocol { terms, ..protocol }
 }
 
@@ -75,7 +82,11 @@ fn every_guarantee_holds_under_retry() {
 #[test]
 fn every_guarantee_holds_under_block() {
     let protocol = Protocol { operator: Operator::Present, ..two_callers(Abandon::Block) };
-    protocol.holds("block", &with(&[Event::Indeterminate, Event::Resolved]));
+    let protocol = support::pick(brief(protocol.clone()), protocol);
+    protocol.holds(
+        "block",
+        &with(&[Event::Armed, Event::ArmedTooLate, Event::Indeterminate, Event::Resolved]),
+    );
 }
 
 #[test]
@@ -90,9 +101,17 @@ fn a_store_that_swaps_holds_every_guarantee_under_retry() {
 fn a_store_that_swaps_holds_every_guarantee_under_block() {
     let store = Store::Swapping(Guard::TimeToLive, support::size(1, 2));
     let protocol = Protocol { store, operator: Operator::Present, ..two_callers(Abandon::Block) };
-    let protocol = Protocol { attempts: support::pick(2, 3), ..protocol };
-    let events = [Event::Indeterminate, Event::Resolved, Event::SwapOfLivingLeaseRefused];
-    brief(protocol).holds("block, swapping", &with(&events));
+    let few: &[End] = &[End::Value, End::Drop];
+    let ends = support::pick(few, ALL_ENDS);
+    let protocol = Protocol { attempts: support::pick(2, 3), ends, ..protocol };
+    let events = [
+        Event::Armed,
+        Event::ArmedTooLate,
+        Event::Indeterminate,
+        Event::Resolved,
+        Event::SwapOfLivingLeaseRefused,
+    ];
+    brief(protocol).holds("block, swapping", &support::pick(events.to_vec(), with(&events)));
 }
 
 /// A caller that calls again; for long, a third one, and both kinds of store.

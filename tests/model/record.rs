@@ -4,8 +4,8 @@
 use idempotent_runtime::Abandon;
 use idempotent_runtime::store::table::{self, Living, Write};
 use idempotent_runtime::store::{
-    AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Head, Renewed, Resolution, Resolved,
-    Settled, State, Token,
+    Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Head, IfGone, Renewed,
+    Resolution, Resolved, Settled, State, Token,
 };
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -17,7 +17,9 @@ pub(crate) type Ticks = u8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) lease: Ticks,
+    /// How long a record lives on after its lease, and how long once it is armed.
     pub(crate) linger: Ticks,
+    pub(crate) block_linger: Ticks,
     pub(crate) retention: Ticks,
     pub(crate) abandon: Abandon,
     pub(crate) completion: Completion,
@@ -39,6 +41,8 @@ pub(crate) struct Attempt {
     pub(crate) token: u8,
     pub(crate) number: u8,
     pub(crate) fence: u8,
+    /// Whether its key blocks if it does not end.
+    pub(crate) armed: bool,
 }
 
 /// A record without its time to live: what two stores of equal bytes agree in.
@@ -73,8 +77,12 @@ pub(crate) struct Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Verb {
     Begin,
+    /// Sent before the body starts, if the policy is to block.
+    Arm,
     Renew,
     Complete,
+    /// As `Complete`, by an attempt that has lost its lease.
+    CompleteLate,
     Fail,
     FailFinal,
     Abandon,
@@ -105,6 +113,8 @@ pub(crate) enum Answer {
     Done,
     /// It was not there. `complete` has written it again.
     Vanished,
+    /// It was not there, and `complete` has left it so.
+    Gone,
     Superseded,
     Extended,
     Lost,
@@ -142,12 +152,25 @@ impl Terms {
                 };
                 (answer, self.change(write, None))
             }
-            Verb::Complete => {
+            Verb::Arm => {
+                let (answer, write) = table::arm(living, &id, time(self.block_linger));
+                let answer = match answer {
+                    Armed::Done => Answer::Extended,
+                    Armed::Lost => Answer::Lost,
+                };
+                (answer, self.change(write, None))
+            }
+            Verb::Complete | Verb::CompleteLate => {
                 let living = living.filter(|_| self.completion == Completion::ByToken);
-                let (answer, write) = table::complete(living, &id, retention);
+                let if_gone = match verb {
+                    Verb::CompleteLate => IfGone::Leave,
+                    _ => IfGone::Rewrite,
+                };
+                let (answer, write) = table::complete(living, &id, retention, if_gone);
                 let answer = match answer {
                     Completed::Stored | Completed::StoredWithoutValue => Answer::Done,
                     Completed::Vanished => Answer::Vanished,
+                    Completed::Gone => Answer::Gone,
                     Completed::Superseded => Answer::Superseded,
                 };
                 (answer, self.change(write, Some(attempt.token)))
@@ -209,26 +232,35 @@ impl Terms {
     }
 
     fn id(&self, attempt: Attempt) -> AttemptId {
-        let Self { lease, linger, abandon, .. } = *self;
+        let Self { lease, linger, block_linger, .. } = *self;
+        let claim =
+            Claim::Lease { lease: time(lease), linger: time(linger), abandon: Abandon::Retry };
         let mut token = [0; 16];
         token[15] = attempt.token.wrapping_sub(NOBODY);
-        AttemptId {
+        let id = AttemptId {
             token: Token::from_bytes(token),
             number: attempt.number.into(),
             fence: attempt.fence.into(),
             fingerprint: None,
-            claim: Claim::Lease { lease: time(lease), linger: time(linger), abandon },
-        }
+            claim,
+        };
+        if attempt.armed { id.armed(time(block_linger)) } else { id }
+    }
+
+    /// How long a record of this attempt lives on after its lease.
+    pub(crate) fn linger_of(&self, attempt: Attempt) -> Ticks {
+        if attempt.armed { self.block_linger } else { self.linger }
     }
 }
 
 fn abstracted(id: AttemptId) -> Attempt {
-    let AttemptId { token, number, fence, .. } = id;
+    let AttemptId { token, number, fence, claim, .. } = id;
     let small = |number: u64| u8::try_from(number).expect("the model's numbers are small");
     Attempt {
         token: token.to_bytes()[15].wrapping_add(NOBODY),
         number: small(number.into()),
         fence: small(fence),
+        armed: claim.abandon() == Abandon::Block,
     }
 }
 

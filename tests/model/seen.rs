@@ -15,6 +15,11 @@ pub(crate) enum Event {
     Indeterminate,
     /// A record that had vanished was written again.
     Rewritten,
+    /// A record that had vanished was left alone by an attempt that had lost its lease.
+    LeftGone,
+    Armed,
+    /// An arming came when the key was no longer its attempt's.
+    ArmedTooLate,
     /// An answer came after another attempt had taken over.
     Superseded,
     /// A `begin` came after its own attempt had ended.
@@ -45,9 +50,12 @@ impl Seen {
 
     pub(crate) fn answered(&self, verb: Verb, answer: Answer) {
         self.note(match (verb, answer) {
-            (Verb::Complete, Answer::Done) => Event::Stored,
+            (Verb::Complete | Verb::CompleteLate, Answer::Done) => Event::Stored,
             (Verb::Complete, Answer::Vanished) => Event::Rewritten,
-            (Verb::Complete, Answer::Superseded) => Event::Superseded,
+            (Verb::CompleteLate, Answer::Gone) => Event::LeftGone,
+            (Verb::Complete | Verb::CompleteLate, Answer::Superseded) => Event::Superseded,
+            (Verb::Arm, Answer::Extended) => Event::Armed,
+            (Verb::Arm, Answer::Lost) => Event::ArmedTooLate,
             (Verb::Begin, Answer::Superseded) => Event::EndedBefore,
             (Verb::Release, Answer::Done) => Event::Released,
             (Verb::ResolveRetry | Verb::ResolveSucceeded, Answer::Done) => Event::Resolved,

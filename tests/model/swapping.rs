@@ -25,9 +25,10 @@ impl Protocol {
     /// Asks the table about what was read: the write that it calls for, else the answer.
     fn propose(&self, request: Request, read: Option<Kept>) -> Result<Swap, Answer> {
         let (answer, mut change) = self.terms.step(read, request);
-        if let (Answer::Extended, Some(kept)) = (answer, read) {
+        if let (Verb::Renew, Answer::Extended, Some(kept)) = (request.verb, answer, read) {
             // The server compares how long the record lives, when the renewal arrives.
-            change = Change::Put(Kept { ttl: self.terms.linger + self.terms.lease, ..kept });
+            let linger = self.terms.linger_of(kept.record.attempt);
+            change = Change::Put(Kept { ttl: linger + self.terms.lease, ..kept });
         }
         if change == Change::None {
             return Err(answer);
@@ -39,7 +40,7 @@ impl Protocol {
                 && request.verb != Verb::Renew
                 && matches!(self.store, Store::Swapping(Guard::TimeToLive, _))
         });
-        let at_most = relies_on_time.map(|_| self.terms.linger);
+        let at_most = relies_on_time.map(|kept| self.terms.linger_of(kept.record.attempt));
         Ok(Swap { request, seen: read.map(|kept| kept.record), at_most, change, answer })
     }
 

@@ -6,6 +6,7 @@ use crate::caller::{Caller, End, LateRenewals, Peeked, Phase};
 use crate::ledger::{Ended, Ledger};
 use crate::record::{Answer, Attempt, Change, Kept, NOBODY, Record, Request, Terms, Ticks, Verb};
 use crate::seen::{Event, Seen};
+use idempotent_runtime::Abandon;
 use idempotent_runtime::store::State;
 use std::collections::BTreeSet;
 
@@ -103,7 +104,7 @@ pub(crate) enum Action {
     PeekTtl(usize),
     /// It looks again, since an outcome is unknown only if both were of one moment.
     PeekAgain(usize),
-    /// The keeper, or whoever has little of the lease left.
+    /// The caller, whose lease has little left or whose key is to be armed.
     Renew(usize),
     Start(usize),
     End(usize, End),
@@ -175,9 +176,11 @@ impl Protocol {
                 }
                 actions.push(Action::GiveUp(index));
             }
-            Phase::Granted { left, .. } => {
+            Phase::Granted { attempt, left, .. } => {
                 if left > 0 {
-                    actions.push(Action::Start(index));
+                    if self.terms.abandon == Abandon::Retry || attempt.armed {
+                        actions.push(Action::Start(index));
+                    }
                     actions.push(Action::Renew(index));
                 }
                 actions.push(Action::GiveUp(index));
@@ -213,8 +216,11 @@ impl Protocol {
             Action::PeekTtl(index) => self.peek_ttl(&mut world, index),
             Action::PeekAgain(index) => self.peek_again(&mut world, index),
             Action::Renew(index) => {
-                if let Phase::Granted { renewing, .. } = &mut world.callers[index].phase {
+                if let Phase::Granted { attempt, renewing, .. } = &mut world.callers[index].phase {
                     *renewing = Some(0);
+                    if self.terms.abandon == Abandon::Block && !attempt.armed {
+                        world.sent.insert(Request { verb: Verb::Arm, attempt: *attempt });
+                    }
                 }
             }
             Action::Start(index) => self.start(&mut world, index),
@@ -227,7 +233,7 @@ impl Protocol {
                 world.sent.extend(attempt.map(|attempt| Request { verb: Verb::Release, attempt }));
             }
             Action::Resolve(verb) => {
-                let attempt = Attempt { token: NOBODY, number: 0, fence: 0 };
+                let attempt = Attempt { token: NOBODY, number: 0, fence: 0, armed: false };
                 world.sent.insert(Request { verb, attempt });
             }
         }
@@ -249,7 +255,7 @@ impl Protocol {
     fn call(&self, world: &mut World, index: usize) {
         let Caller { tokens: made, phase } = &mut world.callers[index];
         let token = self.tokens[..index].iter().sum::<u8>() + *made;
-        let request = Attempt { token, number: 1, fence: self.seeds[index] };
+        let request = Attempt { token, number: 1, fence: self.seeds[index], armed: false };
         *made += 1;
         *phase = Phase::Asking { request, left: self.terms.lease, peeked: None };
         world.sent.insert(Request { verb: Verb::Begin, attempt: request });
@@ -275,9 +281,9 @@ impl Protocol {
         let Phase::Running { attempt } = world.callers[index].phase else { return };
         let Attempt { token, .. } = attempt;
         let verb = match end {
-            End::Value => {
+            End::Value | End::LateValue => {
                 world.ledger.values.add(token);
-                Verb::Complete
+                if end == End::Value { Verb::Complete } else { Verb::CompleteLate }
             }
             End::FinalError => {
                 world.ledger.final_errors.add(token);
@@ -326,7 +332,7 @@ impl Protocol {
             return;
         };
         let caller = &mut world.callers[index];
-        let unused = caller.hears(answer, self.terms.lease, self.late_renewals);
+        let unused = caller.hears(request.verb, answer, self.terms.lease, self.late_renewals);
         if let Phase::Granted { attempt, .. } = caller.phase {
             // From here on the keeper renews.
             world.sent.insert(Request { verb: Verb::Renew, attempt });

@@ -5,13 +5,12 @@
 //! sleeps until it is woken, with slow polling beneath.
 
 use super::backoff::Backoff;
-use super::begin::{begin, begin_local};
+use super::begin::{BeginAnswer, begin, begin_local};
 use super::call::Prepared;
 use super::lease::Lease;
 use super::place::Place;
 use super::running::Running;
 use super::slots::{Shared, Turn, Waits};
-use crate::clock::Moment;
 use crate::config::Mode;
 use crate::observe::WaitTimer;
 use crate::race::{First, race};
@@ -57,7 +56,7 @@ pub(crate) fn acquire_now<'a>(call: &'a Prepared<'_>) -> Option<Acquired<'a>> {
     }
     match begin_local(call, call.called_at) {
         Ok(Begun::InFlight { .. }) if call.policy.waits() => None,
-        answer => Some(acquired(call, answer, call.called_at, None)),
+        answer => Some(acquired(call, BeginAnswer::new(answer, call.called_at), None)),
     }
 }
 
@@ -125,9 +124,9 @@ async fn ask<'a>(call: &'a Prepared<'_>, mut place: Option<Place>) -> Acquired<'
             // Watch before looking, so that no change falls between.
             watch = Some(core.store.watch(&call.key).await.unwrap_or_else(|_| Watch::never()));
         }
-        let (answer, sent_at) = begin(call, &mut place).await;
-        let Ok(Begun::InFlight { retry_after }) = answer else {
-            return settle_in(call, answer, sent_at, place).await;
+        let answer = begin(call, &mut place).await;
+        let Ok(Begun::InFlight { retry_after }) = answer.answer else {
+            return settle_in(call, answer, place).await;
         };
         if let Some(place) = &place {
             place.in_flight_elsewhere(retry_after);
@@ -149,15 +148,15 @@ async fn ask<'a>(call: &'a Prepared<'_>, mut place: Option<Place>) -> Acquired<'
     }
 }
 
-/// Turns an answer into what the call has got; a grant is checked against the time it took.
+/// Turns an answer into what the call has got; a grant is checked against the time it took, and a
+/// key that blocks is armed.
 async fn settle_in<'a>(
     call: &'a Prepared<'_>,
-    answer: Result<Begun, StoreError>,
-    sent_at: Moment,
+    answer: BeginAnswer,
     place: Option<Place>,
 ) -> Acquired<'a> {
-    match acquired(call, answer, sent_at, place) {
-        Acquired::Granted(running) => match running.confirm().await {
+    match acquired(call, answer, place) {
+        Acquired::Granted(running) if !call.core().local => match running.confirm().await {
             Ok(running) => Acquired::Granted(running),
             Err(error) => Acquired::TooLate(error),
         },
@@ -167,12 +166,17 @@ async fn settle_in<'a>(
 
 pub(super) fn acquired<'a>(
     call: &'a Prepared<'_>,
-    answer: Result<Begun, StoreError>,
-    sent_at: Moment,
+    answer: BeginAnswer,
     place: Option<Place>,
 ) -> Acquired<'a> {
+    let BeginAnswer { answer, sent_at, copies } = answer;
     if let Ok(Begun::Fresh(attempt)) = answer {
-        let running = Running::new(call, attempt, sent_at, place);
+        let running = Running::new(call, attempt, sent_at, copies, place);
+        if call.core().local
+            && let Err(error) = running.arm_now()
+        {
+            return Acquired::TooLate(error);
+        }
         let core = call.core();
         return match call.policy.max_concurrent {
             // Dropped before its body started, it is released.

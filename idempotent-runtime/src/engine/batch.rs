@@ -5,10 +5,10 @@ use super::backoff::Backoff;
 use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS};
 use super::call::Prepared;
 use super::core::Core;
+use super::release::{self, Copies, Unused};
 use super::run::{Decision, conclude, decide, refuse, verb};
 use super::running::Running;
-use super::settle::{self, Handoff};
-use super::slots::Sent;
+use super::settle::{self, Handoff, Verb};
 use crate::answers::Answers;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
@@ -16,7 +16,7 @@ use crate::key::RecordKey;
 use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
 use crate::operation::Outcome;
 use crate::race::{First, race};
-use crate::store::{BeginRequest, StoreError, StoreErrorKind, Token};
+use crate::store::{Armed, BeginRequest, Begun, StoreError, StoreErrorKind, Token};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -88,7 +88,10 @@ async fn execute<I, T, E, B, F>(
     }
     // Their first is answered now, or failed, in which case it is not run a second time here.
     for Grant { index, running } in ask(items, &repeats, answers).await {
-        drop(running);
+        if let Some(mut running) = running {
+            // Waited for, so that the key is free when the batch has its answers.
+            drop(running.end(Verb::Release).await);
+        }
         let error = items[index].call.error(ErrorKind::InProgress);
         items[index].end.ends(Ending::InProgress);
         items[index].answer = Some(Err((answers.refuse)(error)));
@@ -120,28 +123,65 @@ async fn ask<T, E>(
     }
     let calls: Vec<_> = indexes.iter().map(|&index| &items[index].call).collect();
     let begun = begin_many(&calls).await;
-    let mut granted = Vec::new();
-    for (&index, (answer, sent_at)) in indexes.iter().zip(begun) {
-        let Item { call, end, answer: answered, .. } = &mut items[index];
-        let acquired = match acquired(call, answer, sent_at, None) {
-            Acquired::Granted(running) => match running.confirm().await {
+    let mut acquired: Vec<_> =
+        calls.iter().zip(begun).map(|(call, answer)| acquired(call, answer, None)).collect();
+    arm_many(calls[0].core(), &mut acquired).await;
+    let mut decided = Vec::with_capacity(acquired.len());
+    for (call, acquired) in calls.iter().zip(acquired) {
+        let acquired = match acquired {
+            Acquired::Granted(running) if !running.is_armed() => match running.confirm().await {
                 Ok(running) => Acquired::Granted(running),
                 Err(error) => Acquired::TooLate(error),
             },
             acquired => acquired,
         };
-        match decide(call, answers, acquired) {
-            Decision::Run(running) => {
-                granted.push(Grant { index, running: Some(running.into_owned()) });
-            }
+        decided.push(decide(call, answers, acquired).into_owned());
+    }
+    let mut granted = Vec::new();
+    for (&index, decision) in indexes.iter().zip(decided) {
+        match decision {
+            Decision::Run(running) => granted.push(Grant { index, running: Some(running) }),
             Decision::RunUnprotected => granted.push(Grant { index, running: None }),
             Decision::Answer(answer, ending) => {
-                end.ends(ending);
-                *answered = Some(answer);
+                items[index].end.ends(ending);
+                items[index].answer = Some(answer);
             }
         }
     }
     granted
+}
+
+/// Arms the keys that block in one go. What is not answered is armed again by itself when it is
+/// confirmed.
+async fn arm_many(core: &Core, acquired: &mut [Acquired<'_>]) {
+    let (mut granted, mut requests) = (Vec::new(), Vec::new());
+    for acquired in acquired {
+        if let Acquired::Granted(running) = acquired
+            && !running.is_armed()
+            && let Some(request) = running.lease().arm_request()
+        {
+            // Until it is answered it may take effect at any time.
+            let copies = std::mem::replace(&mut running.copies, Copies::Unanswered);
+            granted.push((running, copies));
+            requests.push(request);
+        }
+    }
+    let Some(deadline) = granted.iter().map(|(running, _)| running.lease().deadline()).min() else {
+        return;
+    };
+    let sent_at = core.clock.now();
+    let timer = StoreTimer::start(&"arm");
+    let patience = core.sleep_until(deadline);
+    let First::Left(answers) = race(core.store.arm_many(&requests), patience).await else { return };
+    timer.stop();
+    for ((running, copies), answer) in granted.into_iter().zip(answers) {
+        if !answer.as_ref().is_err_and(StoreError::may_have_taken_effect) {
+            running.copies = copies;
+        }
+        if let Ok(Armed::Done) = answer {
+            running.lease().armed(sent_at);
+        }
+    }
 }
 
 /// Records how each call ended, and answers it.
@@ -197,14 +237,12 @@ async fn settle<T, E>(
 /// Begins many keys in one go; those that got no answer again, always with the same token.
 async fn begin_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
     let core = calls[0].core();
-    let sent_at = core.clock.now();
-    let request = |call: &&Prepared<'_>| (call.key.clone(), call.request(Token::random(), sent_at));
-    let mut unanswered = Unanswered::new(core, calls, calls.iter().map(request).collect(), sent_at);
+    let mut sent = Sent::new(core, calls);
     let mut backoff = Backoff::new(RESEND_PAUSE);
     for _ in 0..SENDS {
-        let asked: Vec<usize> = unanswered.indexes();
-        let requests: Vec<_> =
-            asked.iter().map(|&index| unanswered.requests[index].clone()).collect();
+        let asked = sent.open();
+        let requests: Vec<_> = asked.iter().map(|&index| sent.rows[index].request()).collect();
+        asked.iter().for_each(|&index| sent.rows[index].copies = Copies::Unanswered);
         let timer = StoreTimer::start(&"begin");
         let patience = core.sleep_until(core.clock.now().after(calls[0].policy.lease));
         let First::Left(answers) = race(core.store.begin_many(&requests), patience).await else {
@@ -212,89 +250,112 @@ async fn begin_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
         };
         timer.stop();
         for (index, answer) in asked.into_iter().zip(answers) {
-            unanswered.answers[index] = Some(answer);
+            sent.rows[index].is_answered(answer);
         }
-        if unanswered.indexes().is_empty() {
+        if sent.open().is_empty() {
             break;
         }
         core.sleep_until(core.clock.now().after(backoff.pause())).await;
     }
-    unanswered.finish()
+    sent.finish()
 }
 
-/// What was sent and is not known to be answered. What is left of it is released.
-struct Unanswered<'a> {
+/// What was sent. Rows that are not handed on are released when it is dropped.
+struct Sent<'a> {
     core: &'a Arc<Core>,
-    requests: Vec<(RecordKey, BeginRequest)>,
-    retention: Vec<Duration>,
-    answers: Vec<Option<Result<crate::store::Begun, StoreError>>>,
     sent_at: Moment,
+    rows: Vec<Row>,
 }
 
-impl<'a> Unanswered<'a> {
-    fn new(
-        core: &'a Arc<Core>,
-        calls: &[&Prepared<'_>],
-        requests: Vec<(RecordKey, BeginRequest)>,
-        sent_at: Moment,
-    ) -> Self {
-        let retention = calls.iter().map(|call| call.policy.retention).collect();
-        let answers = requests.iter().map(|_| None).collect();
-        Self { core, requests, retention, answers, sent_at }
+/// One key of a batch, and what is known about its `begin`.
+struct Row {
+    key: RecordKey,
+    request: BeginRequest,
+    retention: Duration,
+    answer: Option<Result<Begun, StoreError>>,
+    /// Whether a copy that was sent may still arrive.
+    copies: Copies,
+    /// Whether an earlier copy than the one under way was not answered.
+    unanswered_before: bool,
+}
+
+impl Row {
+    fn request(&self) -> (RecordKey, BeginRequest) {
+        (self.key.clone(), self.request)
     }
 
-    /// Which of them may be sent again.
-    fn indexes(&self) -> Vec<usize> {
-        let open = |answer: &Option<Result<_, StoreError>>| match answer {
+    fn is_answered(&mut self, answer: Result<Begun, StoreError>) {
+        self.unanswered_before |= answer.as_ref().is_err_and(StoreError::may_have_taken_effect);
+        if !self.unanswered_before {
+            self.copies = Copies::Answered;
+        }
+        self.answer = Some(answer);
+    }
+
+    /// Whether it may be sent again.
+    fn is_open(&self) -> bool {
+        match &self.answer {
             None => true,
             Some(Err(error)) => {
                 matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Contended)
             }
             Some(Ok(_)) => false,
+        }
+    }
+
+    /// Releases what it may have got, or may get yet.
+    fn release(self, core: &Arc<Core>) {
+        let Self { key, request, retention, answer, copies, .. } = self;
+        let attempt = match answer {
+            Some(Ok(Begun::Fresh(attempt))) => attempt,
+            _ if copies == Copies::Unanswered => request.first_attempt(),
+            _ => return,
         };
-        (0..self.answers.len()).filter(|&index| open(&self.answers[index])).collect()
+        release::release_unused(core, Unused { key, attempt, retention, copies }, None);
+    }
+}
+
+impl<'a> Sent<'a> {
+    fn new(core: &'a Arc<Core>, calls: &[&Prepared<'_>]) -> Self {
+        let sent_at = core.clock.now();
+        let row = |call: &&Prepared<'_>| Row {
+            key: call.key.clone(),
+            request: call.request(Token::random(), sent_at),
+            retention: call.policy.retention,
+            answer: None,
+            copies: Copies::Answered,
+            unanswered_before: false,
+        };
+        Self { core, sent_at, rows: calls.iter().map(row).collect() }
     }
 
+    /// The rows that may be sent again.
+    fn open(&self) -> Vec<usize> {
+        (0..self.rows.len()).filter(|&index| self.rows[index].is_open()).collect()
+    }
+
+    /// Hands grants on, and releases every other row of which a copy may arrive late.
     fn finish(mut self) -> Vec<BeginAnswer> {
-        let answers: Vec<_> = self.answers.iter_mut().map(Option::take).collect();
-        answers
-            .into_iter()
-            .enumerate()
-            .map(|(index, answer)| {
-                let answer = answer.unwrap_or_else(|| {
-                    let text = "the store did not answer within a lease";
-                    Err(StoreError::new(StoreErrorKind::Unavailable, text))
-                });
-                // One that is answered is not released when this is dropped.
-                if may_have_taken_effect(&answer) {
-                    self.release(index);
-                }
-                self.answers[index] = Some(Ok(crate::store::Begun::Superseded));
-                (answer, self.sent_at)
-            })
-            .collect()
-    }
-
-    fn release(&self, index: usize) {
-        let (key, request) = self.requests[index].clone();
-        let (retention, at) = (self.retention[index], self.sent_at);
-        let sent = Sent { request, retention, at, unanswered: true, begin: None };
-        settle::release_orphan(self.core, key, sent);
-    }
-}
-
-fn may_have_taken_effect<T>(answer: &Result<T, StoreError>) -> bool {
-    let kind = answer.as_ref().err().map(StoreError::kind);
-    matches!(kind, Some(StoreErrorKind::Unavailable | StoreErrorKind::NotReplicated))
-}
-
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        for (index, answer) in self.answers.iter().enumerate() {
-            let granted = matches!(answer, Some(Ok(crate::store::Begun::Fresh(_))));
-            if granted || answer.as_ref().is_none_or(may_have_taken_effect) {
-                self.release(index);
+        let rows = std::mem::take(&mut self.rows);
+        let answer = |mut row: Row| {
+            let answer = row.answer.take().unwrap_or_else(|| {
+                let text = "the store did not answer within a lease";
+                Err(StoreError::new(StoreErrorKind::Unavailable, text))
+            });
+            let (sent_at, copies) = (self.sent_at, row.copies);
+            if !matches!(answer, Ok(Begun::Fresh(_))) {
+                row.release(self.core);
             }
+            BeginAnswer { answer, sent_at, copies }
+        };
+        rows.into_iter().map(answer).collect()
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        for row in self.rows.drain(..) {
+            row.release(self.core);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::backoff::Backoff;
 use super::call::Prepared;
 use super::place::Place;
-use super::settle;
+use super::release::{self, Copies};
 use super::slots::{BeginFuture, Sent};
 use crate::clock::Moment;
 use crate::observe::StoreTimer;
@@ -20,8 +20,22 @@ pub(super) const RESEND_PAUSE: Duration = Duration::from_millis(10);
 /// How long a `begin` that loses races against other callers goes on trying.
 const CONTENTION_LIMIT: Duration = Duration::from_millis(300);
 
-/// What a store answered, and when the token was first sent to it.
-pub(crate) type BeginAnswer = (Result<Begun, StoreError>, Moment);
+/// The answer of a store to `begin`.
+#[derive(Debug)]
+pub(crate) struct BeginAnswer {
+    pub(crate) answer: Result<Begun, StoreError>,
+    /// When the token was first sent: the lease counts from here.
+    pub(crate) sent_at: Moment,
+    /// Whether another copy of it may still arrive.
+    pub(crate) copies: Copies,
+}
+
+impl BeginAnswer {
+    /// An answer to a `begin` that was sent once.
+    pub(crate) fn new(answer: Result<Begun, StoreError>, sent_at: Moment) -> Self {
+        Self { answer, sent_at, copies: Copies::Answered }
+    }
+}
 
 /// Asks a local store, which answers at once.
 pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, StoreError> {
@@ -37,7 +51,7 @@ pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, Sto
 pub(crate) async fn begin(call: &Prepared<'_>, place: &mut Option<Place>) -> BeginAnswer {
     if call.core().local {
         let sent_at = call.core().clock.now();
-        return (begin_local(call, sent_at), sent_at);
+        return BeginAnswer::new(begin_local(call, sent_at), sent_at);
     }
     match place {
         Some(place) => {
@@ -61,7 +75,7 @@ struct Alone<'a, 'b> {
 impl Drop for Alone<'_, '_> {
     fn drop(&mut self) {
         if let Some(sent) = self.sent.take() {
-            settle::release_orphan(self.call.core(), self.call.key.clone(), *sent);
+            release::release_sent(self.call.core(), self.call.key.clone(), *sent);
         }
     }
 }
@@ -88,7 +102,10 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
             sent.unanswered = true;
             give_up(call, slot);
             let text = "the store did not answer within a lease";
-            return (Err(StoreError::new(StoreErrorKind::Unavailable, text)), sent_at);
+            return BeginAnswer::new(
+                Err(StoreError::new(StoreErrorKind::Unavailable, text)),
+                sent_at,
+            );
         };
         timer.stop();
         sends += 1;
@@ -96,34 +113,28 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
             // A token that ended is of no use; the next round makes another one.
             Ok(Begun::Superseded) if sends < SENDS => *slot = None,
             Ok(Begun::Fresh(attempt)) => {
+                let copies = if sent.unanswered { Copies::Unanswered } else { Copies::Answered };
                 *slot = None;
-                return (Ok(Begun::Fresh(attempt)), sent_at);
+                return BeginAnswer { answer: Ok(Begun::Fresh(attempt)), sent_at, copies };
             }
             Ok(answer) => {
                 give_up(call, slot);
-                return (Ok(answer), sent_at);
+                return BeginAnswer::new(Ok(answer), sent_at);
             }
-            Err(error) => match error.kind() {
-                StoreErrorKind::Unavailable if sends < SENDS => {
-                    sent.unanswered = true;
-                    tracing::debug!(target: "idempotent", %error, "begin is sent again");
+            Err(error) => {
+                sent.unanswered |= error.may_have_taken_effect();
+                match error.kind() {
+                    StoreErrorKind::Unavailable if sends < SENDS => {
+                        tracing::debug!(target: "idempotent", %error, "begin is sent again");
+                    }
+                    StoreErrorKind::Contended
+                        if core.clock.now().since(started) < CONTENTION_LIMIT => {}
+                    _ => {
+                        give_up(call, slot);
+                        return BeginAnswer::new(Err(error), sent_at);
+                    }
                 }
-                StoreErrorKind::Contended if core.clock.now().since(started) < CONTENTION_LIMIT => {
-                }
-                StoreErrorKind::Full
-                | StoreErrorKind::Contended
-                | StoreErrorKind::Undecodable
-                | StoreErrorKind::Misconfigured => {
-                    give_up(call, slot);
-                    return (Err(error), sent_at);
-                }
-                // It may have taken effect, now or later.
-                _ => {
-                    sent.unanswered = true;
-                    give_up(call, slot);
-                    return (Err(error), sent_at);
-                }
-            },
+            }
         }
         core.sleep_until(core.clock.now().after(backoff.pause())).await;
     }
@@ -132,7 +143,7 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
 /// This token is not used any more. If a `begin` with it may still take effect, it is released.
 fn give_up(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) {
     if let Some(sent) = slot.take().filter(|sent| sent.unanswered) {
-        settle::release_orphan(call.core(), call.key.clone(), *sent);
+        release::release_sent(call.core(), call.key.clone(), *sent);
     }
 }
 
@@ -145,7 +156,7 @@ async fn finish_other_begin(call: &Prepared<'_>, place: &mut Place) {
         fingerprint != call.fingerprint || claim != call.claim()
     });
     if let Some(sent) = other {
-        settle::release_first(call.core(), &call.key, *sent).await;
+        release::release_first(call.core(), &call.key, *sent).await;
     }
 }
 

@@ -4,7 +4,7 @@ use super::core::Core;
 use super::lease::Terms;
 use crate::ambient;
 use crate::clock::Moment;
-use crate::config::{Config, Mode};
+use crate::config::{Abandon, Config, Mode};
 use crate::current;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
@@ -145,17 +145,21 @@ impl<'a> Prepared<'a> {
 
     /// How the key is to be held.
     pub(crate) fn claim(&self) -> Claim {
-        let Policy { lease, linger, abandon, retention, mode, .. } = self.policy;
+        let Policy { lease, retention, mode, .. } = self.policy;
         match mode {
             Mode::Window => Claim::Window { window: retention },
-            Mode::Reject | Mode::Strong => Claim::Lease { lease, linger, abandon },
+            // A key that blocks is armed when its body is about to start, and not before: a `begin`
+            // that arrives after its caller was refused costs one lease, whatever the policy.
+            Mode::Reject | Mode::Strong => {
+                Claim::Lease { lease, linger: retention, abandon: Abandon::Retry }
+            }
         }
     }
 
     pub(crate) fn terms(&self, sent_at: Moment) -> Terms {
-        let Policy { retention, lease, max_run, .. } = self.policy;
+        let Policy { retention, lease, max_run, block_linger, .. } = self.policy;
         let clock = self.core().clock.clone();
-        Terms { retention, length: lease, max_run, sent_at, clock }
+        Terms { retention, length: lease, max_run, block_linger, sent_at, clock }
     }
 
     /// An error of this call. Duplicates and calls in progress carry the function's message.

@@ -1,5 +1,6 @@
 //! What all calls of an instance share.
 
+use super::backlog::Backlog;
 use super::keeper::Keeper;
 use super::slots::Slots;
 use super::values::Values;
@@ -20,6 +21,8 @@ pub(crate) struct Core {
     pub(crate) values: Values,
     pub(crate) slots: Slots,
     pub(crate) keeper: Keeper,
+    /// An `Arc` of its own: jobs in it hold the core, and must not hold it through this.
+    pub(crate) backlog: Arc<Backlog>,
 }
 
 impl Core {
@@ -38,6 +41,7 @@ impl Core {
             values,
             slots: Slots::new(),
             keeper,
+            backlog: Arc::default(),
         })
     }
 

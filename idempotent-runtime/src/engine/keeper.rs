@@ -69,11 +69,21 @@ impl Keeper {
 
     /// Runs `job` to its end on the keeper's runtime.
     pub(crate) fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
-        let running = Job::start(&self.shared);
+        let running = self.job();
         spawn_on(&self.timers, async move {
             job.await;
             drop(running);
         });
+    }
+
+    /// Runs `job` on the keeper's runtime. A shutdown does not wait for it.
+    pub(crate) fn spawn_uncounted(&self, job: impl Future<Output = ()> + Send + 'static) {
+        spawn_on(&self.timers, job);
+    }
+
+    /// Something that a shutdown waits for, until it is dropped.
+    pub(crate) fn job(&self) -> Job {
+        Job::start(&self.shared)
     }
 
     /// A call is under way, from here until [`call_ended`](Self::call_ended).
@@ -124,7 +134,8 @@ impl Drop for Keeper {
 }
 
 /// A job that has not ended.
-struct Job(Arc<Shared>);
+#[derive(Debug)]
+pub(crate) struct Job(Arc<Shared>);
 
 impl Job {
     fn start(shared: &Arc<Shared>) -> Self {

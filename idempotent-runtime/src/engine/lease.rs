@@ -8,7 +8,7 @@ use crate::clock::{Clock, Moment};
 use crate::current::Current;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
-use crate::store::{AttemptId, RenewRequest};
+use crate::store::{ArmRequest, AttemptId, RenewRequest};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::sync::{CachePadded, Mutex, Notify, lock, shards, thread_number};
@@ -20,7 +20,12 @@ use std::time::Duration;
 pub(crate) struct Lease {
     pub(crate) operation: OperationName,
     pub(crate) key: RecordKey,
-    pub(crate) attempt: AttemptId,
+    /// As it was granted.
+    granted: AttemptId,
+    /// As it is once its key is armed; `None` if the key does not block. Boxed: most keys do not.
+    blocking: Option<Box<AttemptId>>,
+    /// The store has acknowledged that the key is armed.
+    armed: AtomicBool,
     /// How long the answer of this attempt is kept.
     pub(crate) retention: Duration,
     /// Which instance granted it.
@@ -49,6 +54,8 @@ pub(crate) struct Terms {
     pub(crate) retention: Duration,
     pub(crate) length: Duration,
     pub(crate) max_run: Duration,
+    /// The linger of a key that blocks; `None` if it does not.
+    pub(crate) block_linger: Option<Duration>,
     /// When the token was first sent, on this clock.
     pub(crate) sent_at: Moment,
     pub(crate) clock: Clock,
@@ -66,7 +73,9 @@ impl Lease {
         Self {
             operation,
             key,
-            attempt,
+            granted: attempt,
+            blocking: terms.block_linger.map(|linger| Box::new(attempt.armed(linger))),
+            armed: AtomicBool::new(false),
             retention: terms.retention,
             instance,
             parent,
@@ -81,6 +90,31 @@ impl Lease {
             shard: thread_number() % SHARDS,
             index: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    /// The attempt as its record has it.
+    pub(crate) fn attempt(&self) -> &AttemptId {
+        match &self.blocking {
+            Some(blocking) if self.armed.load(Relaxed) => blocking,
+            _ => &self.granted,
+        }
+    }
+
+    /// What arms the key before the body starts; `None` if the key does not block.
+    pub(crate) fn arm_request(&self) -> Option<ArmRequest> {
+        let linger = self.blocking.as_ref()?.claim.linger();
+        Some(ArmRequest { key: self.key.clone(), attempt: self.granted, linger })
+    }
+
+    /// The store armed the key; the request had been sent at `sent_at`.
+    pub(crate) fn armed(&self, sent_at: Moment) {
+        self.armed.store(true, Relaxed);
+        self.extended(sent_at);
+    }
+
+    /// Whether an attempt that never ends blocks the key.
+    pub(crate) fn blocks(&self) -> bool {
+        self.armed.load(Relaxed)
     }
 
     /// When this process can no longer count on the key.
@@ -266,7 +300,7 @@ impl Due {
     pub(crate) fn requests(&self) -> Vec<RenewRequest> {
         let request = |lease: &Arc<Lease>| RenewRequest {
             key: lease.key.clone(),
-            attempt: lease.attempt,
+            attempt: *lease.attempt(),
             lease: lease.length,
         };
         self.renew.iter().map(request).collect()
@@ -301,6 +335,7 @@ mod tests {
                 retention: LEASE,
                 length: LEASE,
                 max_run,
+                block_linger: None,
                 sent_at: self.clock.now(),
                 clock: self.clock.clone(),
             };

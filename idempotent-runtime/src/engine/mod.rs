@@ -2,10 +2,12 @@
 //!
 //! The files follow a call: it is prepared ([`call`]), meets others of its key ([`slots`]), asks the
 //! store ([`acquire`]), runs its body under a lease ([`running`], [`lease`], [`keeper`]), and its
-//! answer is recorded ([`settle`]). [`run`] ties them together, [`detached`] for bodies that outlive
+//! answer is recorded ([`settle`]), or its key released ([`release`]). [`backlog`] bounds what goes on
+//! after the caller has gone. [`run`] ties them together, [`detached`] for bodies that outlive
 //! their callers.
 
 mod acquire;
+mod backlog;
 mod backoff;
 mod batch;
 mod begin;
@@ -16,6 +18,7 @@ mod detached;
 mod keeper;
 mod lease;
 mod place;
+mod release;
 mod run;
 mod running;
 mod settle;

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::lease::Lease;
-use super::settle;
+use super::release;
 use super::slots::{Member, Sent, Shared, Turn, Waits};
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
@@ -68,7 +68,7 @@ impl Place {
     pub(crate) fn running(&mut self, lease: &Arc<Lease>) {
         self.role = Role::Running;
         self.member.held_by(lease);
-        self.member.running(lease.attempt.fingerprint, lease.length());
+        self.member.running(lease.attempt().fingerprint, lease.length());
     }
 
     pub(crate) fn settle(&mut self, fingerprint: Option<Fingerprint>, shared: Shared) {
@@ -87,7 +87,7 @@ impl Drop for Place {
             }
         }
         if let Some(orphan) = self.core.slots.leave(&self.key, &self.member) {
-            settle::release_orphan(&self.core, self.key.clone(), orphan);
+            release::release_sent(&self.core, self.key.clone(), orphan);
         }
     }
 }

@@ -235,7 +235,7 @@ pub(super) fn conclude<T, E>(
                 tracing::warn!(target: "idempotent", operation, %error, "answer not recorded yet");
             }
             end.ends(Ending::Executed);
-            Ok(Outcome { value, replayed: false, attempt: running.lease().attempt.number })
+            Ok(Outcome { value, replayed: false, attempt: running.lease().attempt().number })
         }
         (Err(error), ended) => {
             if let Ok(Ended::Superseded) = ended {
@@ -312,8 +312,8 @@ pub(crate) fn keep(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Opti
 }
 
 fn span(running: &Running<'_>) -> tracing::Span {
-    let Lease { operation, key, attempt, .. } = running.lease();
-    let operation: &str = operation;
+    let Lease { operation, key, .. } = running.lease();
+    let (attempt, operation) = (running.lease().attempt(), &**operation);
     tracing::debug_span!(
         target: "idempotent",
         "idempotent",

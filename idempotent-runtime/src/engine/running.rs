@@ -1,17 +1,22 @@
 //! A granted attempt, which ends in good order whatever happens to its caller.
 
+use super::backoff::Backoff;
+use super::begin::RESEND_PAUSE;
 use super::call::{InstanceRef, Prepared};
 use super::core::Core;
 use super::lease::Lease;
 use super::place::Place;
+use super::release::{self, Copies, Unused};
 use super::settle::{self, Ended, Handoff, Settlement, Verb};
 use crate::clock::Moment;
 use crate::config::Mode;
 use crate::current::{Current, current};
 use crate::error::{Error, ErrorKind};
-use crate::observe;
+use crate::observe::{self, StoreTimer};
 use crate::race::{First, race};
-use crate::store::{Answer, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture};
+use crate::store::{
+    Answer, ArmRequest, Armed, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture,
+};
 use std::sync::Arc;
 
 /// A granted attempt. Dropped before its body started, it is released; dropped after, abandoned.
@@ -20,6 +25,8 @@ pub(crate) struct Running<'a> {
     instance: InstanceRef<'a>,
     lease: Arc<Lease>,
     phase: Phase,
+    /// Whether a `begin` or an `arm` of this attempt may still arrive.
+    pub(super) copies: Copies,
     mode: Mode,
     max_value_bytes: usize,
     place: Option<Box<Place>>,
@@ -37,6 +44,7 @@ impl<'a> Running<'a> {
         call: &'a Prepared<'_>,
         attempt: AttemptId,
         sent_at: Moment,
+        copies: Copies,
         mut place: Option<Place>,
     ) -> Self {
         let operation = call.operation.clone();
@@ -57,39 +65,107 @@ impl<'a> Running<'a> {
         let instance = call.instance.by_ref();
         let max_value_bytes = call.policy.max_value_bytes;
         let place = place.map(Box::new);
-        Self { instance, lease, phase: Phase::Granted, mode, max_value_bytes, place }
+        Self { instance, lease, phase: Phase::Granted, copies, mode, max_value_bytes, place }
     }
 
-    /// Checks that the grant is still worth something: the answer may have taken long to come.
-    pub(crate) async fn confirm(self) -> Result<Self, StoreError> {
+    /// Makes sure that the body may start: the answer to `begin` may have taken long to come, and a
+    /// key that blocks is armed first.
+    ///
+    /// Between the acknowledged arming and the first poll of the body nothing waits, so a key blocks
+    /// without its body having started only if the process dies right there.
+    pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
         if self.mode == Mode::Window {
+            return Ok(self);
+        }
+        if let Some(request) = self.lease.arm_request() {
+            self.arm(&request).await?;
             return Ok(self);
         }
         let core = self.instance.core();
         let now = core.clock.now();
         let left = self.lease.deadline().since(now);
-        let too_late = || {
-            let text = "the store took longer than the lease to answer";
-            Err(StoreError::new(StoreErrorKind::Unavailable, text))
-        };
         if left.is_zero() {
-            return too_late();
+            return Err(too_late());
         }
         if left < self.lease.length() / 2 {
-            let Lease { key, attempt, .. } = &*self.lease;
-            match core.store.renew(key, attempt, self.lease.length()).await? {
+            match core
+                .store
+                .renew(&self.lease.key, self.lease.attempt(), self.lease.length())
+                .await?
+            {
                 Renewed::Extended => self.lease.extended(now),
-                Renewed::Lost => {
-                    let text = "the lease was lost before the body could start";
-                    return Err(StoreError::new(StoreErrorKind::Unavailable, text));
-                }
+                Renewed::Lost => return Err(lost()),
             }
             // This answer may have taken long, too.
-            if self.lease.is_lost() || self.lease.deadline() <= core.clock.now() {
-                return too_late();
+            if self.lease.is_over() {
+                return Err(too_late());
             }
         }
         Ok(self)
+    }
+
+    /// Arms the key, again and again within the lease if the store does not answer.
+    async fn arm(&mut self, request: &ArmRequest) -> Result<(), StoreError> {
+        let core = Arc::clone(self.instance.core());
+        let ArmRequest { key, attempt, linger } = request;
+        let mut backoff = Backoff::new(RESEND_PAUSE);
+        loop {
+            let sent_at = core.clock.now();
+            if self.lease.is_over() {
+                return Err(too_late());
+            }
+            // Until it is answered it may take effect at any time, also after this future is gone.
+            let copies = std::mem::replace(&mut self.copies, Copies::Unanswered);
+            let patience = core.sleep_until(self.lease.deadline());
+            let timer = StoreTimer::start(&"arm");
+            let First::Left(answer) = race(core.store.arm(key, attempt, *linger), patience).await
+            else {
+                return Err(too_late());
+            };
+            timer.stop();
+            if !answer.as_ref().is_err_and(StoreError::may_have_taken_effect) {
+                self.copies = copies;
+            }
+            match answer {
+                Ok(answer) => return self.armed(answer, sent_at),
+                Err(error) => match error.kind() {
+                    StoreErrorKind::Unavailable | StoreErrorKind::Contended => {
+                        tracing::debug!(target: "idempotent", %error, "arm is sent again");
+                    }
+                    _ => return Err(error),
+                },
+            }
+            core.sleep_until(core.clock.now().after(backoff.pause())).await;
+        }
+    }
+
+    /// Arms the key in a local store, which answers at once.
+    pub(crate) fn arm_now(&self) -> Result<(), StoreError> {
+        let Some(ArmRequest { key, attempt, linger }) = self.lease.arm_request() else {
+            return Ok(());
+        };
+        let core = self.instance.core();
+        let sent_at = core.clock.now();
+        let answer = core.store.arm(&key, &attempt, linger).now().unwrap_or_else(|_| {
+            let text = "the store says it is local, but did not answer at once";
+            Err(StoreError::new(StoreErrorKind::Unavailable, text))
+        });
+        self.armed(answer?, sent_at)
+    }
+
+    /// Takes the answer to an `arm` that was sent at `sent_at`.
+    pub(crate) fn armed(&self, answer: Armed, sent_at: Moment) -> Result<(), StoreError> {
+        match answer {
+            Armed::Done => self.lease.armed(sent_at),
+            Armed::Lost => return Err(lost()),
+        }
+        // The answer may have taken longer than what was left of the lease.
+        if self.lease.is_over() { Err(too_late()) } else { Ok(()) }
+    }
+
+    /// Whether the key blocks, and is armed.
+    pub(super) fn is_armed(&self) -> bool {
+        self.lease.blocks() && !self.lease.is_over()
     }
 
     pub(crate) fn current(&self) -> Current {
@@ -119,6 +195,7 @@ impl<'a> Running<'a> {
             instance: self.instance.clone().into_owned(),
             lease: Arc::clone(&self.lease),
             phase: self.phase,
+            copies: self.copies,
             mode: self.mode,
             max_value_bytes: self.max_value_bytes,
             place: self.place.take(),
@@ -176,6 +253,18 @@ impl<'a> Running<'a> {
         self.lease.error(kind, self.instance.core())
     }
 
+    /// Releases the key of a body that never starts.
+    fn give_back(&mut self) {
+        let core = Arc::clone(self.instance.core());
+        if core.local {
+            self.settlement(Verb::Release).record_behind();
+            return;
+        }
+        settle::forget(&core, &self.lease);
+        let unused = Unused::new(&self.lease, self.copies);
+        release::release_unused(&core, unused, self.place.take());
+    }
+
     fn settlement(&mut self, verb: Verb) -> Settlement {
         let core = Arc::clone(self.instance.core());
         Settlement::new(core, Arc::clone(&self.lease), self.place.take(), verb)
@@ -184,11 +273,20 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let verb = match (self.phase, self.mode) {
-            (Phase::Granted, _) => Verb::Release,
-            (Phase::Started, Mode::Window) | (Phase::Ended, _) => return,
-            (Phase::Started, _) => Verb::Abandon,
-        };
-        self.settlement(verb).record_behind();
+        match (self.phase, self.mode) {
+            (Phase::Granted, _) => self.give_back(),
+            (Phase::Started, Mode::Window) | (Phase::Ended, _) => {}
+            (Phase::Started, _) => self.settlement(Verb::Abandon).record_behind(),
+        }
     }
+}
+
+fn too_late() -> StoreError {
+    let text = "the store took longer than the lease to answer";
+    StoreError::new(StoreErrorKind::Unavailable, text)
+}
+
+fn lost() -> StoreError {
+    let text = "the lease was lost before the body could start";
+    StoreError::new(StoreErrorKind::Unavailable, text)
 }

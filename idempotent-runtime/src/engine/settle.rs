@@ -4,14 +4,12 @@ use super::backoff::Backoff;
 use super::core::Core;
 use super::lease::Lease;
 use super::place::Place;
-use super::slots::{Sent, Shared};
+use super::release::{self, Copies, Unused};
+use super::slots::Shared;
 use crate::error::{Error, ErrorKind};
-use crate::key::RecordKey;
 use crate::observe::{self, LoggedKey, StoreTimer, names};
-use crate::race::{First, race};
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, Claim, CompleteRequest, Completed, Failure, Settled,
-    StoreError, StoreErrorKind, Value,
+    Answer, CompleteRequest, Completed, Failure, IfGone, Settled, StoreError, StoreErrorKind, Value,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -20,10 +18,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// The first pause between two tries in the background.
-const RETRY_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// For how long at most a `begin` is expected to arrive late.
-const LONGEST_ORPHAN: Duration = Duration::from_secs(30);
+/// The longest pause between two tries to record an end. A server that comes back gets all that
+/// waits for it within this time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How an attempt ends.
 #[derive(Clone, Debug)]
@@ -43,6 +42,27 @@ impl Verb {
             Self::Release => "release",
         }
     }
+
+    /// How much memory what it carries takes.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Complete { value: Some(value), .. } | Self::Fail(Failure::Final(Some(value))) => {
+                value.as_bytes().len()
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// What is lost if the end of an attempt is never recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worth {
+    /// An answer, or the freedom of a key that blocks.
+    Answer,
+    /// The rest of a lease, after a body that may have had effects.
+    Lease,
+    /// The rest of a lease, before any body started.
+    Release,
 }
 
 /// What the record says afterwards.
@@ -51,8 +71,10 @@ pub(crate) enum Ended {
     Recorded,
     /// Recorded, but there was no room for the value.
     RecordedWithoutValue,
-    /// The record had vanished.
+    /// The record had vanished, and is there again if it was completed.
     Vanished,
+    /// The record had vanished after the lease was lost, and stays away: the answer is not recorded.
+    Gone,
     /// Another attempt had taken over.
     Superseded,
 }
@@ -96,6 +118,7 @@ impl Settlement {
     fn finish(self, answer: Result<Ended, StoreError>) -> Result<Ended, StoreError> {
         match answer {
             Ok(ended) => self.conclude(Some(ended)),
+            Err(_) if self.worth() == Worth::Release && !self.core.local => self.release(),
             Err(_) => {
                 let core = Arc::clone(&self.core);
                 core.keeper.spawn(self.persist());
@@ -116,21 +139,53 @@ impl Settlement {
         core.keeper.spawn(async move { drop(self.record().await) });
     }
 
-    /// Tries for as long as the lease can be held.
+    /// What is lost if this end is never recorded.
+    fn worth(&self) -> Worth {
+        match &self.verb {
+            Verb::Complete { .. } | Verb::Fail(Failure::Final(_)) => Worth::Answer,
+            // Unless it is recorded, the key blocks until an operator resolves it.
+            Verb::Fail(Failure::Free) | Verb::Abandon if self.lease.blocks() => Worth::Answer,
+            Verb::Fail(Failure::Free) | Verb::Abandon => Worth::Lease,
+            Verb::Release => Worth::Release,
+        }
+    }
+
+    /// Goes on releasing in the background, where a shutdown does not wait for it.
+    fn release(self) {
+        let unused = Unused::new(&self.lease, Copies::Answered);
+        let core = Arc::clone(&self.core);
+        self.conclude(None);
+        release::release_unused(&core, unused, None);
+    }
+
+    /// Tries until the store answers. An answer is given up when its record has expired; what only
+    /// frees the key, when the lease does so as well.
     async fn persist(self) {
-        let mut backoff = Backoff::new(RETRY_PAUSE);
+        let Self { core, lease, .. } = &self;
+        let room = match self.worth() {
+            Worth::Answer => {
+                core.backlog.admit_answer(self.verb.bytes() + lease.key.as_str().len())
+            }
+            Worth::Lease | Worth::Release => None,
+        };
+        let expires = core.clock.now().after(lease.attempt().claim.ttl());
+        let mut backoff = Backoff::up_to(RETRY_PAUSE, LONGEST_PAUSE);
         loop {
-            self.core.sleep_until(self.core.clock.now().after(backoff.pause())).await;
-            // Looked at before the try, so that one more is made after the lease is lost.
-            let last = self.lease.is_lost();
+            core.sleep_until(core.clock.now().after(backoff.pause())).await;
+            // Looked at before the try, so that one more is made afterwards.
+            let last = match room {
+                Some(_) => core.clock.now() >= expires,
+                None => lease.is_over(),
+            };
             match self.send().await {
                 Ok(ended) => return self.conclude(Some(ended)),
                 Err(error) if last => {
-                    let operation: &str = &self.lease.operation;
-                    let key = self.lease.logged_key(&self.core);
+                    observe::dropped(self.verb.name());
+                    let operation: &str = &lease.operation;
+                    let key = lease.logged_key(core);
                     tracing::error!(
                         target: "idempotent", operation, key, %error,
-                        "the end of an attempt was not recorded within its lease"
+                        "the end of an attempt was never recorded"
                     );
                     return self.conclude(None);
                 }
@@ -146,8 +201,8 @@ impl Settlement {
     /// The lease is no longer renewed, and those who wait in this process are told.
     fn conclude(mut self, ended: Option<Ended>) {
         if let Some(place) = &mut self.place {
-            let shared = shared(&self.verb, ended, self.lease.attempt.number);
-            place.settle(self.lease.attempt.fingerprint, shared);
+            let shared = shared(&self.verb, ended, self.lease.attempt().number);
+            place.settle(self.lease.attempt().fingerprint, shared);
         }
         if let Some(ended) = ended {
             tell(&self.core, &self.lease, &self.verb, ended);
@@ -170,9 +225,9 @@ pub(crate) async fn record_many(
     let completion = |settlement: &Option<Settlement>| {
         let Settlement { lease, verb, .. } = settlement.as_ref()?;
         let Verb::Complete { value, retention } = verb else { return None };
-        let Lease { key, attempt, .. } = &**lease;
-        let (key, value) = (key.clone(), value.clone());
-        Some(CompleteRequest { key, attempt: *attempt, value, retention: *retention })
+        let (key, value, retention) = (lease.key.clone(), value.clone(), *retention);
+        let (attempt, if_gone) = (*lease.attempt(), if_gone(lease));
+        Some(CompleteRequest { key, attempt, value, retention, if_gone })
     };
     let requests: Vec<_> = settlements.iter().filter_map(completion).collect();
     let timer = StoreTimer::start(&"complete");
@@ -227,7 +282,7 @@ impl Drop for Forgets<'_> {
 }
 
 /// The lease is no longer renewed.
-fn forget(core: &Core, lease: &Lease) {
+pub(super) fn forget(core: &Core, lease: &Lease) {
     let leases = core.keeper.leases();
     leases.remove(lease);
     core.keeper.attempt_ended();
@@ -249,18 +304,35 @@ fn tell(core: &Core, lease: &Lease, verb: &Verb, ended: Ended) {
                 "the record had vanished and was written again"
             );
         }
+        (Ended::Gone, _) => {
+            observe::rare(names::UNRECORDED, &lease.operation);
+            tracing::warn!(
+                target: "idempotent", operation, key = lease.logged_key(core),
+                "the record had vanished after the lease was lost: the answer is not recorded"
+            );
+        }
         _ => {}
     }
 }
 
+/// The treatment of a record that is gone. Without its lease an attempt does not know who has run
+/// since, and what became of that answer.
+fn if_gone(lease: &Lease) -> IfGone {
+    if lease.is_over() { IfGone::Leave } else { IfGone::Rewrite }
+}
+
 /// Sends the verb that ends an attempt.
 fn send<'a>(core: &'a Core, lease: &'a Lease, verb: &Verb) -> Sending<'a> {
-    let Lease { key, attempt, retention, .. } = lease;
-    let store = &core.store;
+    let Lease { key, retention, .. } = lease;
+    let (attempt, store) = (lease.attempt(), &core.store);
     match verb {
-        Verb::Complete { value, retention } => {
-            Sending::Complete(store.complete(key, attempt, value.clone(), *retention))
-        }
+        Verb::Complete { value, retention } => Sending::Complete(store.complete(
+            key,
+            attempt,
+            value.clone(),
+            *retention,
+            if_gone(lease),
+        )),
         Verb::Fail(failure) => {
             Sending::Settle(store.fail(key, attempt, failure.clone(), *retention))
         }
@@ -332,6 +404,7 @@ impl From<Completed> for Ended {
             Completed::Stored => Self::Recorded,
             Completed::StoredWithoutValue => Self::RecordedWithoutValue,
             Completed::Vanished => Self::Vanished,
+            Completed::Gone => Self::Gone,
             Completed::Superseded => Self::Superseded,
         }
     }
@@ -378,93 +451,6 @@ impl<T> Drop for Handoff<T> {
         if let Some(job) = self.job.take() {
             self.core.keeper.spawn(async move { drop(job.await) });
         }
-    }
-}
-
-/// Releases a `begin` whose caller has gone, or was refused, and whose body therefore never runs.
-///
-/// The `begin` may still be under way, so the release is repeated until the `begin` is known to
-/// have been answered or a lease has passed.
-pub(crate) fn release_orphan(core: &Arc<Core>, key: RecordKey, sent: Sent) {
-    let job = release_until_gone(Arc::clone(core), key, sent);
-    core.keeper.spawn(job);
-}
-
-/// As [`release_orphan`], and resolves when the `begin` has been answered and its release tried.
-///
-/// If this future is dropped, the keeper finishes it. The token cannot be handed on from here: a
-/// release that was sent may take effect at any time, and would end whoever used the token again.
-pub(crate) async fn release_first(core: &Arc<Core>, key: &RecordKey, sent: Sent) {
-    let job = release_once(Arc::clone(core), key.clone(), sent);
-    Handoff::new(Arc::clone(core), job).await;
-}
-
-async fn release_once(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
-    match grant(&core, &mut sent).await {
-        Grant::No => return,
-        Grant::Yes(attempt) => {
-            if core.store.release(&key, &attempt, sent.retention).await.is_ok() {
-                return;
-            }
-        }
-        Grant::Unknown => {}
-    }
-    release_orphan(&core, key, sent);
-}
-
-/// For how long a `begin` that nobody uses could hold the key, and is expected to arrive late.
-fn held_for(request: &BeginRequest) -> Duration {
-    match request.claim {
-        Claim::Lease { lease, .. } => lease.min(LONGEST_ORPHAN),
-        Claim::Window { window } => window.min(LONGEST_ORPHAN),
-    }
-}
-
-/// What became of a `begin` that nobody waits for any more.
-enum Grant {
-    Yes(AttemptId),
-    No,
-    /// It may have taken effect, now or later.
-    Unknown,
-}
-
-async fn grant(core: &Core, sent: &mut Sent) -> Grant {
-    let Some(begin) = sent.begin.take() else { return Grant::Unknown };
-    let patience = core.sleep_until(core.clock.now().after(held_for(&sent.request)));
-    let First::Left(answer) = race(begin, patience).await else { return Grant::Unknown };
-    match answer {
-        // An earlier copy of it was not answered, and may arrive yet.
-        _ if sent.unanswered => Grant::Unknown,
-        Ok(Begun::Fresh(attempt)) => Grant::Yes(attempt),
-        Ok(_) => Grant::No,
-        Err(error) => match error.kind() {
-            StoreErrorKind::Unavailable | StoreErrorKind::NotReplicated => Grant::Unknown,
-            _ => Grant::No,
-        },
-    }
-}
-
-async fn release_until_gone(core: Arc<Core>, key: RecordKey, mut sent: Sent) {
-    let Sent { request, retention, .. } = sent;
-    let (attempt, known) = match grant(&core, &mut sent).await {
-        Grant::Yes(attempt) => (attempt, true),
-        Grant::No => return,
-        // Verbs compare by token; number and fence are those of the record.
-        Grant::Unknown => (request.first_attempt(), false),
-    };
-    let length = held_for(&request);
-    let until = core.clock.now().after(length);
-    let mut backoff = Backoff::up_to(RETRY_PAUSE, length / 4);
-    loop {
-        match core.store.release(&key, &attempt, retention).await {
-            Ok(_) if known => return,
-            // A copy of the `begin` may arrive after this release as well.
-            Ok(_) | Err(_) => {}
-        }
-        if core.clock.now() >= until {
-            return;
-        }
-        core.sleep_until(core.clock.now().after(backoff.pause())).await;
     }
 }
 

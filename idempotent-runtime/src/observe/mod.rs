@@ -6,7 +6,7 @@ pub mod names;
 mod record;
 
 pub(crate) use record::{
-    BodyTimer, CallEnd, LoggedKey, StoreTimer, WaitTimer, in_flight, maintained, rare,
+    BodyTimer, CallEnd, LoggedKey, StoreTimer, WaitTimer, dropped, in_flight, maintained, rare,
 };
 
 use crate::error::ErrorKind;

@@ -67,6 +67,14 @@ pub(crate) fn rare(name: &'static str, operation: &OperationName) {
     let _ = (name, operation);
 }
 
+/// Counts a verb that is given up before the store took it.
+pub(crate) fn dropped(verb: &'static str) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!(names::DROPPED, names::VERB => verb).increment(1);
+    #[cfg(not(feature = "metrics"))]
+    let _ = verb;
+}
+
 #[cfg(feature = "metrics")]
 fn verb(verb: &&'static str) -> &'static str {
     verb

@@ -14,8 +14,8 @@ pub use error::{StoreError, StoreErrorKind};
 pub use future::StoreFuture;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use record::{
-    AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, Record, Renewed,
-    Resolution, Resolved, Settled, State, Token, Value,
+    Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, IfGone,
+    Record, Renewed, Resolution, Resolved, Settled, State, Token, Value,
 };
 #[cfg(feature = "redis")]
 pub use redis::{Effect, RedisBuilder, RedisStore};
@@ -55,6 +55,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Who may run the body. See [`table::begin`].
     fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun>;
 
+    /// The body is about to start, and blocks its key if it does not end. See [`table::arm`].
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Armed>;
+
     /// The body returned a value. See [`table::complete`].
     fn complete<'a>(
         &'a self,
@@ -62,6 +70,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         attempt: &'a AttemptId,
         value: Option<Value>,
         retention: Duration,
+        if_gone: IfGone,
     ) -> Answer<'a, Completed>;
 
     /// The body returned an error. See [`table::fail`].
@@ -129,6 +138,20 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         future::all(requests.iter().map(|(key, request)| self.begin(key, request)))
     }
 
+    /// Arms many keys. The answers come in the order of the requests.
+    ///
+    /// The provided method arms them all at once.
+    fn arm_many<'a>(
+        &'a self,
+        requests: &'a [ArmRequest],
+    ) -> StoreFuture<'a, Vec<Result<Armed, StoreError>>> {
+        future::all(
+            requests
+                .iter()
+                .map(|ArmRequest { key, attempt, linger }| self.arm(key, attempt, *linger)),
+        )
+    }
+
     /// Completes many keys. The answers come in the order of the requests.
     ///
     /// The provided method completes them all at once.
@@ -137,8 +160,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         requests: &'a [CompleteRequest],
     ) -> StoreFuture<'a, Vec<Result<Completed, StoreError>>> {
         future::all(requests.iter().map(|request| {
-            let CompleteRequest { key, attempt, value, retention } = request;
-            self.complete(key, attempt, value.clone(), *retention)
+            let CompleteRequest { key, attempt, value, retention, if_gone } = request;
+            self.complete(key, attempt, value.clone(), *retention, *if_gone)
         }))
     }
 
@@ -178,6 +201,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 }
 
+/// One entry of [`Store::arm_many`].
+#[derive(Clone, Debug)]
+pub struct ArmRequest {
+    /// Which record.
+    pub key: RecordKey,
+    /// By which attempt.
+    pub attempt: AttemptId,
+    /// How long the record lives on after its lease.
+    pub linger: Duration,
+}
+
 /// One entry of [`Store::complete_many`].
 #[derive(Clone, Debug)]
 pub struct CompleteRequest {
@@ -189,6 +223,8 @@ pub struct CompleteRequest {
     pub value: Option<Value>,
     /// How long the answer is kept.
     pub retention: Duration,
+    /// The treatment of a record that is gone.
+    pub if_gone: IfGone,
 }
 
 /// One entry of [`Store::renew_many`].

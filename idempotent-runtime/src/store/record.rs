@@ -60,6 +60,21 @@ pub struct AttemptId {
     pub claim: Claim,
 }
 
+impl AttemptId {
+    /// The same attempt once its key is armed: an attempt that never ends blocks the key, and its
+    /// record outlives the lease by `linger`. An attempt that is armed already, or that took a
+    /// window, stays what it is.
+    #[must_use]
+    pub fn armed(self, linger: Duration) -> Self {
+        match self.claim {
+            Claim::Lease { lease, abandon: Abandon::Retry, .. } => {
+                Self { claim: Claim::Lease { lease, linger, abandon: Abandon::Block }, ..self }
+            }
+            Claim::Lease { .. } | Claim::Window { .. } => self,
+        }
+    }
+}
+
 /// Where a record stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -285,6 +300,25 @@ pub enum Failure {
     Final(Option<Value>),
 }
 
+/// The treatment of a record that is gone when the answer of its attempt arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IfGone {
+    /// It is written again. For an attempt that still holds its lease: nobody else can have run.
+    Rewrite,
+    /// It stays gone. For an attempt that has lost its lease: another one may have succeeded since,
+    /// and an operator may have removed that answer.
+    Leave,
+}
+
+/// The answer to `arm`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Armed {
+    /// The key is armed, and its lease renewed. The body may start.
+    Done,
+    /// The record is gone, ended, or another attempt's. The body must not start.
+    Lost,
+}
+
 /// The answer to `complete`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completed {
@@ -294,6 +328,8 @@ pub enum Completed {
     StoredWithoutValue,
     /// The record had vanished and was written again.
     Vanished,
+    /// The record had vanished and was not written again, as [`IfGone::Leave`] asks for.
+    Gone,
     /// Another attempt, or another verb, ended it first. The record is untouched.
     Superseded,
 }
@@ -323,7 +359,8 @@ pub enum Renewed {
 pub enum Forgotten {
     /// The record is gone.
     Deleted,
-    /// The attempt that held the key is superseded and the key is free.
+    /// The key is free, and an attempt that held it is superseded. The record stays, so that this
+    /// attempt cannot write its answer after all.
     Freed,
     /// An attempt holds the key and `force` was not set. The record is untouched.
     Held,

@@ -4,8 +4,8 @@
 //! mirrors them; they are the one place where the rules are written.
 
 use super::record::{
-    AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, Renewed,
-    Resolution, Resolved, Settled, State, Token,
+    Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, IfGone,
+    Renewed, Resolution, Resolved, Settled, State, Token,
 };
 use crate::config::Abandon;
 use std::time::Duration;
@@ -72,15 +72,39 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
     (answer, Write::Keep)
 }
 
+/// The body is about to start, and its key blocks from here on if it does not end. Renews the lease
+/// as well.
+pub fn arm(record: Option<Living>, attempt: &AttemptId, linger: Duration) -> Step<Armed> {
+    match record {
+        Some(Living { head, ttl })
+            if head.state == State::Processing && owner(&head, attempt) == Owner::This =>
+        {
+            let armed = Head { attempt: head.attempt.armed(linger), ..head };
+            let renewed = armed.attempt.claim.ttl();
+            // A repeat, or a copy that arrives late, never shortens what the record has left.
+            let write = match armed == head && renewed <= ttl {
+                true => Write::Keep,
+                false => Write::Put { head: armed, ttl: renewed },
+            };
+            (Armed::Done, write)
+        }
+        _ => (Armed::Lost, Write::Keep),
+    }
+}
+
 /// The body returned a value, which `complete` carries.
 pub fn complete(
     record: Option<Living>,
     attempt: &AttemptId,
     retention: Duration,
+    if_gone: IfGone,
 ) -> Step<Completed> {
     let Some(Living { head, .. }) = record else {
         let head = Head { attempt: *attempt, state: State::Succeeded };
-        return (Completed::Vanished, Write::Put { head, ttl: retention });
+        return match if_gone {
+            IfGone::Rewrite => (Completed::Vanished, Write::Put { head, ttl: retention }),
+            IfGone::Leave => (Completed::Gone, Write::Keep),
+        };
     };
     match (owner(&head, attempt), head.state) {
         (Owner::This, State::Processing) => {
@@ -147,7 +171,8 @@ pub fn renew(record: Option<Living>, attempt: &AttemptId, lease: Duration) -> St
 }
 
 /// An operator removes a record. A held one only with `force`, and then the key is freed by a
-/// tombstone, so that the attempt that held it is superseded.
+/// tombstone, so that the attempt that held it is superseded. A tombstone stays: its key is free as
+/// it is, and without it the attempt could write its answer after all.
 pub fn forget(record: Option<Living>, force: bool) -> Step<Forgotten> {
     match record {
         None => (Forgotten::NotFound, Write::Keep),
@@ -156,6 +181,7 @@ pub fn forget(record: Option<Living>, force: bool) -> Step<Forgotten> {
             (State::Processing | State::Abandoned, true) => {
                 (Forgotten::Freed, put(&head, State::FailedFree, ttl))
             }
+            (State::FailedFree, _) => (Forgotten::Freed, Write::Keep),
             _ => (Forgotten::Deleted, Write::Delete),
         },
     }

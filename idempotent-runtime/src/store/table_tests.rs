@@ -4,6 +4,8 @@ use super::*;
 use crate::fingerprint::Fingerprint;
 use crate::store::Token;
 
+#[path = "table_tests/arm.rs"]
+mod arm;
 #[path = "table_tests/begin.rs"]
 mod begin;
 #[path = "table_tests/end.rs"]

@@ -13,6 +13,7 @@
 //! [`all`] runs the same cases in one go. Every case uses keys of its own, so the store need not be
 //! empty, and cases may run side by side.
 
+mod arm;
 mod begin;
 mod bench;
 mod bounded;
@@ -24,6 +25,7 @@ mod matrix;
 mod operator;
 mod values;
 
+pub use arm::*;
 pub use begin::*;
 pub use bounded::*;
 pub use crowd::*;
@@ -104,12 +106,19 @@ macro_rules! __contract_cases {
         late_complete_of_a_lost_attempt_is_superseded
         first_terminal_verb_wins
         vanished_record_is_written_by_complete
+        vanished_record_is_left_to_a_late_complete
         vanished_record_is_not_written_by_a_failure
         free_failure_frees_the_key
         released_first_attempt_leaves_nothing
         released_later_attempt_keeps_the_fence
         abandoned_attempt_frees_the_key
         abandoned_attempt_blocks_the_key
+        armed_key_blocks_when_its_lease_is_over
+        unarmed_key_is_taken_over
+        arming_renews_and_may_be_repeated
+        lost_attempt_cannot_arm
+        armed_key_can_be_released
+        armed_attempt_ends_like_any_other
         answer_expires_exactly_at_the_end_of_its_retention
         retention_counts_from_completion
         unfinished_record_outlives_its_lease
@@ -120,6 +129,7 @@ macro_rules! __contract_cases {
         get_shows_the_whole_record
         forget_deletes_what_nobody_holds
         forget_frees_a_held_key_only_by_force
+        forget_again_keeps_the_lost_attempt_out
         resolve_ends_an_unknown_outcome
         resolve_leaves_known_outcomes_alone
         values_are_kept_byte_for_byte
@@ -128,6 +138,7 @@ macro_rules! __contract_cases {
         hostile_keys_are_kept_apart
         value_does_not_outlive_its_record
         many_begins_are_answered_in_order
+        many_arms_are_answered_in_order
         many_completes_are_answered_in_order
         many_renewals_are_answered_in_order
         nothing_is_asked_of_nobody
@@ -141,6 +152,7 @@ macro_rules! __contract_cases {
         full_store_lets_granted_attempts_end
         expired_records_make_room
         begin_follows_the_table
+        arm_follows_the_table
         complete_follows_the_table
         fail_follows_the_table
         abandon_follows_the_table

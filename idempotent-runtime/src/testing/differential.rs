@@ -8,7 +8,7 @@ use super::subject::{MAX_SLACK, Subject};
 use crate::config::Abandon;
 use crate::key::{RecordKey, hex};
 use crate::store::{
-    AttemptId, BeginRequest, Begun, Claim, Failure, Resolution, Store, Token, Value,
+    Armed, AttemptId, BeginRequest, Begun, Claim, Failure, IfGone, Resolution, Store, Token, Value,
 };
 use crate::testing::model::Reply;
 use rand::rngs::StdRng;
@@ -134,6 +134,9 @@ impl<'a> Run<'a> {
 impl Track {
     fn answer(&mut self, call: &Call) -> Reply {
         let reply = self.model.answer(call);
+        if let (Call::Arm(attempt, linger), Reply::Armed(Armed::Done)) = (call, &reply) {
+            self.attempts.push(attempt.armed(*linger));
+        }
         if let Reply::Begun(Begun::Fresh(attempt)) = &reply
             && !self.attempts.contains(attempt)
         {
@@ -147,14 +150,18 @@ impl Track {
             return Call::Begin(self.next_request(dice));
         }
         let attempt = self.some_attempt(dice);
-        match dice.below(14) {
-            0..4 => Call::Complete(attempt, dice.value(), dice.length()),
+        match dice.below(16) {
+            0..4 => {
+                let if_gone = if dice.one_in(2) { IfGone::Rewrite } else { IfGone::Leave };
+                Call::Complete(attempt, dice.value(), dice.length(), if_gone)
+            }
             4 | 5 => Call::Fail(attempt, Failure::Free, dice.length()),
             6 => Call::Fail(attempt, Failure::Final(dice.value()), dice.length()),
             7 | 8 => Call::Abandon(attempt, dice.length()),
             9 => Call::Release(attempt, dice.length()),
             10 | 11 => Call::Renew(attempt, dice.length()),
-            12 => Call::Forget { force: dice.one_in(2) },
+            12 | 13 => Call::Arm(attempt, dice.length()),
+            14 => Call::Forget { force: dice.one_in(2) },
             _ if dice.one_in(2) => Call::Resolve(Resolution::Retry, dice.length()),
             _ => Call::Resolve(Resolution::Succeeded(dice.value()), dice.length()),
         }

@@ -20,6 +20,8 @@ use crate::store::StoreErrorKind;
 pub enum Verb {
     /// `begin`
     Begin,
+    /// `arm`
+    Arm,
     /// `complete`
     Complete,
     /// `fail`
@@ -42,8 +44,9 @@ pub enum Verb {
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Begin,
+        Self::Arm,
         Self::Complete,
         Self::Fail,
         Self::Abandon,
@@ -64,8 +67,11 @@ impl Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// No effect, and an error of this kind.
+    /// No effect, and an error of this kind. Its caller cannot tell it from [`Fault::After`].
     Before(StoreErrorKind),
+    /// No effect, and an error that [says so](crate::store::StoreError::without_effect): there is no
+    /// connection.
+    NotSent,
     /// The effect, and an error of this kind: the reply was lost.
     After(StoreErrorKind),
     /// No effect, and no answer ever.

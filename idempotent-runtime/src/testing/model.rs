@@ -4,8 +4,8 @@ use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
 use crate::store::table::{self, Living, Write};
 use crate::store::{
-    AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Record, Renewed, Resolution,
-    Resolved, Settled, Store, StoreError, Value,
+    Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone, Record, Renewed,
+    Resolution, Resolved, Settled, Store, StoreError, Value,
 };
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(super) enum Call {
     Begin(BeginRequest),
-    Complete(AttemptId, Option<Value>, Duration),
+    Arm(AttemptId, Duration),
+    Complete(AttemptId, Option<Value>, Duration, IfGone),
     Fail(AttemptId, Failure, Duration),
     Abandon(AttemptId, Duration),
     Release(AttemptId, Duration),
@@ -26,6 +27,7 @@ pub(super) enum Call {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reply {
     Begun(Begun),
+    Armed(Armed),
     Completed(Completed),
     Settled(Settled),
     Renewed(Renewed),
@@ -41,8 +43,9 @@ impl Call {
     ) -> Result<Reply, StoreError> {
         Ok(match self.clone() {
             Self::Begin(request) => Reply::Begun(store.begin(key, &request).await?),
-            Self::Complete(attempt, value, retention) => {
-                Reply::Completed(store.complete(key, &attempt, value, retention).await?)
+            Self::Arm(attempt, linger) => Reply::Armed(store.arm(key, &attempt, linger).await?),
+            Self::Complete(attempt, value, retention, if_gone) => {
+                Reply::Completed(store.complete(key, &attempt, value, retention, if_gone).await?)
             }
             Self::Fail(attempt, failure, retention) => {
                 Reply::Settled(store.fail(key, &attempt, failure, retention).await?)
@@ -63,7 +66,7 @@ impl Call {
 
     fn value(&self) -> Option<Value> {
         match self {
-            Self::Complete(_, value, _)
+            Self::Complete(_, value, _, _)
             | Self::Fail(_, Failure::Final(value), _)
             | Self::Resolve(Resolution::Succeeded(value), _) => value.clone(),
             _ => None,
@@ -141,8 +144,9 @@ impl Model {
                 let value = || self.record.as_ref().and_then(|record| record.value.clone());
                 (Reply::Begun(answer.with_value(value)), write)
             }
-            Call::Complete(attempt, _, retention) => {
-                with(Reply::Completed, table::complete(record, attempt, *retention))
+            Call::Arm(attempt, linger) => with(Reply::Armed, table::arm(record, attempt, *linger)),
+            Call::Complete(attempt, _, retention, if_gone) => {
+                with(Reply::Completed, table::complete(record, attempt, *retention, *if_gone))
             }
             Call::Fail(attempt, failure, retention) => {
                 with(Reply::Settled, table::fail(record, attempt, failure, *retention))

@@ -2,8 +2,8 @@
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Record, Renewed,
-    Resolution, Resolved, Settled, State, Store, StoreError, StoreFuture, Value, Watch,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone, Record,
+    Renewed, Resolution, Resolved, Settled, State, Store, StoreError, StoreFuture, Value, Watch,
 };
 use std::time::Duration;
 
@@ -71,21 +71,32 @@ impl<S: Store> Store for BrokenStore<S> {
         })
     }
 
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Armed> {
+        self.inner.arm(key, attempt, linger)
+    }
+
     fn complete<'a>(
         &'a self,
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         value: Option<Value>,
         retention: Duration,
+        if_gone: IfGone,
     ) -> Answer<'a, Completed> {
         StoreFuture::new(async move {
             if self.rule == Rule::AnswersAreKept {
                 return Ok(Completed::Stored);
             }
-            let completed = self.inner.complete(key, attempt, value.clone(), retention).await?;
+            let completed =
+                self.inner.complete(key, attempt, value.clone(), retention, if_gone).await?;
             if self.rule == Rule::CompleteComparesTokens && completed == Completed::Superseded {
                 self.clear(key).await?;
-                self.inner.complete(key, attempt, value, retention).await?;
+                self.inner.complete(key, attempt, value, retention, IfGone::Rewrite).await?;
                 return Ok(Completed::Stored);
             }
             Ok(completed)

@@ -127,7 +127,7 @@ async fn keep(bench: Arc<Bench>, renewed: Sender<u8>) {
         let due = bench.leases.look(&bench.clock, Moment::FAR);
         for lease in &due.renew {
             lease.extended(due.sent_at);
-            let _ = renewed.send(lease.attempt.token.to_bytes()[0]);
+            let _ = renewed.send(lease.attempt().token.to_bytes()[0]);
         }
         let asleep = bench.clock.sleep_until(due.next, bench.timers.handle());
         race(asleep, bench.leases.keeper_is_needed()).await;

@@ -2,9 +2,9 @@
 
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, MemoryStore, Record,
-    Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind, StoreFuture, Value,
-    Watch,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone,
+    MemoryStore, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
+    StoreFuture, Value, Watch,
 };
 use shuttle::future::{spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
@@ -78,15 +78,28 @@ impl Store for Remote {
         self.send(|store| async move { store.begin(&key, &request).await })
     }
 
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Armed> {
+        let (key, attempt) = (key.clone(), *attempt);
+        self.send(|store| async move { store.arm(&key, &attempt, linger).await })
+    }
+
     fn complete<'a>(
         &'a self,
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         value: Option<Value>,
         retention: Duration,
+        if_gone: IfGone,
     ) -> Answer<'a, Completed> {
         let (key, attempt) = (key.clone(), *attempt);
-        self.send(|store| async move { store.complete(&key, &attempt, value, retention).await })
+        self.send(
+            |store| async move { store.complete(&key, &attempt, value, retention, if_gone).await },
+        )
     }
 
     fn fail<'a>(

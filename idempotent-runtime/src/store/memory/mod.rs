@@ -13,9 +13,9 @@ mod shuttle_tests;
 mod tests;
 
 use super::{
-    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Maintenance, Record,
-    Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind, StoreFuture, Usage,
-    Value, Watch, table,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone,
+    Maintenance, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
+    StoreFuture, Usage, Value, Watch, table,
 };
 use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
@@ -252,14 +252,27 @@ impl Store for MemoryStore {
         StoreFuture::ready(Err(StoreError::new(StoreErrorKind::Full, text)))
     }
 
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Armed> {
+        let mut opened = self.open(key);
+        let (answer, write) = table::arm(opened.living(key), attempt, linger);
+        opened.write(key, write, None);
+        ready(answer)
+    }
+
     fn complete<'a>(
         &'a self,
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         value: Option<Value>,
         retention: Duration,
+        if_gone: IfGone,
     ) -> Answer<'a, Completed> {
-        let step = |record| table::complete(record, attempt, retention);
+        let step = |record| table::complete(record, attempt, retention, if_gone);
         ready(match self.apply(key, value.as_ref(), step) {
             (Completed::Stored, Put::WithoutValue) => Completed::StoredWithoutValue,
             (answer, _) => answer,

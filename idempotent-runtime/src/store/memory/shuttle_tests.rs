@@ -66,7 +66,7 @@ impl Bench {
     /// Completes with the number of the caller as the value.
     fn complete(&self, attempt: &AttemptId) -> Completed {
         let value = Value::from(&attempt.token.to_bytes()[..1]);
-        now(self.store.complete(&key(), attempt, Some(value), RETENTION))
+        now(self.store.complete(&key(), attempt, Some(value), RETENTION, IfGone::Rewrite))
     }
 
     fn keys_in_shard(&self, shard: usize, count: usize) -> Vec<RecordKey> {
@@ -279,7 +279,13 @@ fn keep_some(bench: &Bench, caller: u8) -> Vec<(RecordKey, Value)> {
             0 => assert_eq!(now(bench.store.release(&key, &attempt, RETENTION)), Settled::Done),
             choice => {
                 let value = Value::from(vec![caller; usize::from(round) * 100]);
-                let done = bench.store.complete(&key, &attempt, Some(value.clone()), RETENTION);
+                let done = bench.store.complete(
+                    &key,
+                    &attempt,
+                    Some(value.clone()),
+                    RETENTION,
+                    IfGone::Rewrite,
+                );
                 assert_eq!(now(done), Completed::Stored);
                 match choice {
                     1 => kept.push((key, value)),

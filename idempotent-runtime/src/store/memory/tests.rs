@@ -41,7 +41,7 @@ fn answer(store: &MemoryStore, key: &RecordKey, retention: Duration) {
     let request = asking(retention);
     let attempt = request.first_attempt();
     assert_eq!(now(store.begin(key, &request)), Begun::Fresh(attempt));
-    let completed = now(store.complete(key, &attempt, None, retention));
+    let completed = now(store.complete(key, &attempt, None, retention, IfGone::Rewrite));
     assert_eq!(completed, Completed::Stored);
 }
 

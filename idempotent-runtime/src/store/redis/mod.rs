@@ -28,9 +28,9 @@ use self::server::Server;
 use self::wakes::Wakes;
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, CompleteRequest, Completed, Failure, Forgotten, Record,
-    RenewRequest, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreFuture, Value,
-    Watch, table,
+    Answer, ArmRequest, Armed, AttemptId, BeginRequest, Begun, CompleteRequest, Completed, Failure,
+    Forgotten, IfGone, Record, RenewRequest, Renewed, Resolution, Resolved, Settled, Store,
+    StoreError, StoreFuture, Value, Watch, table,
 };
 use ::redis::aio::ConnectionLike;
 use std::fmt;
@@ -148,16 +148,26 @@ impl Store for RedisStore {
         StoreFuture::new(verbs::begin(self.server(), key, request))
     }
 
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Armed> {
+        StoreFuture::new(verbs::arm(self.server(), key, attempt, linger))
+    }
+
     fn complete<'a>(
         &'a self,
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         value: Option<Value>,
         retention: Duration,
+        if_gone: IfGone,
     ) -> Answer<'a, Completed> {
         StoreFuture::new(async move {
             let (key, attempt) = (key.clone(), *attempt);
-            let request = CompleteRequest { key, attempt, value, retention };
+            let request = CompleteRequest { key, attempt, value, retention, if_gone };
             verbs::complete(self.server(), &request).await
         })
     }
@@ -221,6 +231,13 @@ impl Store for RedisStore {
         requests: &'a [(RecordKey, BeginRequest)],
     ) -> StoreFuture<'a, Vec<Result<Begun, StoreError>>> {
         StoreFuture::new(verbs::begin_many(self.server(), requests))
+    }
+
+    fn arm_many<'a>(
+        &'a self,
+        requests: &'a [ArmRequest],
+    ) -> StoreFuture<'a, Vec<Result<Armed, StoreError>>> {
+        StoreFuture::new(verbs::arm_many(self.server(), requests))
     }
 
     fn complete_many<'a>(

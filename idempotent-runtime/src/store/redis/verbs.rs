@@ -9,11 +9,12 @@ use super::links::Failed;
 use super::name::Name;
 use super::server::{Creation, Next, Renewal, Replaced, Replacement, Seen, Server};
 use super::wire::{self, Found};
+use crate::config::Abandon;
 use crate::key::RecordKey;
 use crate::store::table::{self, Living, Step, Write};
 use crate::store::{
-    AttemptId, BeginRequest, Begun, Claim, CompleteRequest, Completed, Head, Record, Renewed,
-    State, StoreError, StoreErrorKind, Value,
+    ArmRequest, Armed, AttemptId, BeginRequest, Begun, Claim, CompleteRequest, Completed, Head,
+    Record, Renewed, State, StoreError, StoreErrorKind, Value,
 };
 use std::time::Duration;
 
@@ -124,11 +125,9 @@ pub(super) async fn complete_many(
 ) -> Vec<Result<Completed, StoreError>> {
     let replacements: Vec<_> = requests
         .iter()
-        .map(|CompleteRequest { key, attempt, value, retention }| {
+        .map(|CompleteRequest { key, attempt, value, retention, .. }| {
             let head = Head { attempt: *attempt, state: State::Succeeded };
-            let seen = Seen { bytes: processing(attempt), marked: false, at_most: None };
-            let bytes = wire::encode(&head, value.as_ref());
-            Replacement { name: Name::of(key), seen, bytes, ttl: *retention }
+            held_replacement(key, attempt, wire::encode(&head, value.as_ref()), *retention)
         })
         .collect();
     let answers = server.replace_many(&replacements).await;
@@ -146,9 +145,57 @@ pub(super) async fn complete(
     server: &Server,
     request: &CompleteRequest,
 ) -> Result<Completed, StoreError> {
-    let CompleteRequest { key, attempt, value, retention } = request;
-    let step = |record| table::complete(record, attempt, *retention);
+    let CompleteRequest { key, attempt, value, retention, if_gone } = request;
+    let step = |record| table::complete(record, attempt, *retention, *if_gone);
     settle(server, key, attempt, value.as_ref(), step).await
+}
+
+pub(super) async fn arm(
+    server: &Server,
+    key: &RecordKey,
+    attempt: &AttemptId,
+    linger: Duration,
+) -> Result<Armed, StoreError> {
+    let step = |record| table::arm(record, attempt, linger);
+    match attempt.claim.abandon() {
+        Abandon::Retry => settle(server, key, attempt, None, step).await,
+        // Armed already: all that is left to do depends on how long the record lives.
+        Abandon::Block => operate(server, key, None, step).await,
+    }
+}
+
+pub(super) async fn arm_many(
+    server: &Server,
+    requests: &[ArmRequest],
+) -> Vec<Result<Armed, StoreError>> {
+    let replacements: Vec<_> = requests
+        .iter()
+        .map(|ArmRequest { key, attempt, linger }| {
+            let armed = attempt.armed(*linger);
+            held_replacement(key, attempt, processing(&armed), armed.claim.ttl())
+        })
+        .collect();
+    let answers = server.replace_many(&replacements).await;
+    let each = requests.iter().zip(answers).map(|(request, answer)| async move {
+        let ArmRequest { key, attempt, linger } = request;
+        match answer {
+            Ok(Some(())) => Ok(Armed::Done),
+            Ok(None) => arm(server, key, attempt, *linger).await,
+            Err(failed) => Err(failed.into()),
+        }
+    });
+    super::join(each).await
+}
+
+/// The replacement of a record that its holder names without reading it.
+fn held_replacement(
+    key: &RecordKey,
+    attempt: &AttemptId,
+    bytes: Vec<u8>,
+    ttl: Duration,
+) -> Replacement {
+    let seen = Seen { bytes: processing(attempt), marked: false, at_most: None };
+    Replacement { name: Name::of(key), seen, bytes, ttl }
 }
 
 /// `begin` where there is a record. `None` if it went away meanwhile.

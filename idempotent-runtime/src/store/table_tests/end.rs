@@ -7,7 +7,7 @@ use Then::{Becomes, Gone, Kept};
 fn complete_ends_a_running_attempt_once() {
     check_rows(
         |record| record.bound_to("payload"),
-        |record, attempt| complete(record, attempt, RETENTION),
+        |record, attempt| complete(record, attempt, RETENTION, IfGone::Rewrite),
         Completed::Superseded,
         [
             (Situation::Running, Completed::Stored, Becomes(State::Succeeded, RETENTION)),
@@ -25,13 +25,25 @@ fn complete_ends_a_running_attempt_once() {
 fn complete_writes_a_vanished_record_again() {
     let mut attempt = attempt(OWNER);
     (attempt.number, attempt.fingerprint) = (3, Some(Fingerprint::of("payload")));
-    let (answer, write) = complete(None, &attempt, RETENTION);
+    let (answer, write) = complete(None, &attempt, RETENTION, IfGone::Rewrite);
     assert_eq!(answer, Completed::Vanished);
     let record = written(write);
     assert_eq!((record.head.state, record.ttl), (State::Succeeded, RETENTION));
     assert_eq!(record.head.attempt, attempt);
-    let repeated = complete(Some(record), &attempt, RETENTION);
+    let repeated = complete(Some(record), &attempt, RETENTION, IfGone::Rewrite);
     assert_eq!(repeated, (Completed::Stored, Write::Keep));
+}
+
+#[test]
+fn complete_leaves_a_vanished_record_alone_once_its_lease_is_lost() {
+    let step = complete(None, &attempt(OWNER), RETENTION, IfGone::Leave);
+    assert_eq!(step, (Completed::Gone, Write::Keep));
+    for situation in SITUATIONS {
+        let record = Some(situation.record());
+        let late = complete(record, &attempt(OWNER), RETENTION, IfGone::Leave);
+        let in_time = complete(record, &attempt(OWNER), RETENTION, IfGone::Rewrite);
+        assert_eq!(late, in_time, "{situation:?}: a record that is there is treated alike");
+    }
 }
 
 #[test]
@@ -173,7 +185,7 @@ fn a_vanished_record_is_not_written_by_a_failure() {
 fn verbs_compare_by_token_alone() {
     let other = AttemptId { number: 9, fence: 1, fingerprint: None, ..attempt(OWNER) };
     let record = Some(Situation::Running.record().bound_to("payload"));
-    assert_eq!(complete(record, &other, RETENTION).0, Completed::Stored);
+    assert_eq!(complete(record, &other, RETENTION, IfGone::Rewrite).0, Completed::Stored);
     assert_eq!(fail(record, &other, &Failure::Free, RETENTION).0, Settled::Done);
     assert_eq!(renew(record, &other, LEASE).0, Renewed::Extended);
 }

@@ -5,13 +5,19 @@ use super::*;
 #[test]
 fn forget_deletes_what_nobody_holds() {
     for force in [false, true] {
-        for situation in
-            [Situation::FailedFree, Situation::FailedFinal, Situation::Succeeded, Situation::Taken]
-        {
+        for situation in [Situation::FailedFinal, Situation::Succeeded, Situation::Taken] {
             let step = forget(Some(situation.record()), force);
             assert_eq!(step, (Forgotten::Deleted, Write::Delete), "{situation:?}");
         }
         assert_eq!(forget(None, force), (Forgotten::NotFound, Write::Keep));
+    }
+}
+
+#[test]
+fn forget_keeps_the_tombstone_of_a_free_key() {
+    for force in [false, true] {
+        let step = forget(Some(Situation::FailedFree.record()), force);
+        assert_eq!(step, (Forgotten::Freed, Write::Keep));
     }
 }
 
@@ -32,7 +38,7 @@ fn a_forced_forget_leaves_a_tombstone_that_supersedes_the_holder() {
         let tombstone = written(write);
         assert_eq!((tombstone.head.state, tombstone.ttl), (State::FailedFree, record.ttl));
         assert_eq!(tombstone.head.attempt.fingerprint, None);
-        let late = complete(Some(tombstone), &attempt(OWNER), RETENTION);
+        let late = complete(Some(tombstone), &attempt(OWNER), RETENTION, IfGone::Rewrite);
         assert_eq!(late, (Completed::Superseded, Write::Keep), "{situation:?}");
         let next = begin(Some(tombstone), &request(STRANGER)).0;
         assert!(matches!(next, Begun::Fresh(AttemptId { number: 3, fence: 1_001, .. })));
@@ -79,7 +85,10 @@ fn a_lease_is_known_to_be_over_exactly_at_its_end() {
 fn a_key_resolved_to_be_retried_is_free_and_supersedes_the_lost_attempt() {
     let record = Situation::Abandoned.record().block();
     let freed = written(resolve(Some(record), &Resolution::<()>::Retry, RETENTION).1);
-    assert_eq!(complete(Some(freed), &attempt(OWNER), RETENTION).0, Completed::Superseded);
+    assert_eq!(
+        complete(Some(freed), &attempt(OWNER), RETENTION, IfGone::Rewrite).0,
+        Completed::Superseded
+    );
     let next = begin(Some(freed), &request(STRANGER)).0;
     assert!(matches!(next, Begun::Fresh(AttemptId { number: 2, .. })));
 }

@@ -141,9 +141,9 @@ impl World {
 
     fn complete(&mut self, mark: u8) {
         let attempt = self.attempt(mark);
-        let (answer, write) = complete(self.record, &attempt, RETENTION);
+        let (answer, write) = complete(self.record, &attempt, RETENTION, IfGone::Rewrite);
         self.apply(write);
-        let again = complete(self.record, &attempt, RETENTION);
+        let again = complete(self.record, &attempt, RETENTION, IfGone::Rewrite);
         match answer {
             Completed::Superseded => {
                 assert_eq!(write, Write::Keep, "superseded, and yet it writes");

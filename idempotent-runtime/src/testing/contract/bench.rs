@@ -5,8 +5,8 @@ use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
 use crate::store::{
-    AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Record, Renewed,
-    Resolution, Resolved, Settled, Store, StoreError, Token, Value,
+    Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, IfGone, Record,
+    Renewed, Resolution, Resolved, Settled, Store, StoreError, Token, Value,
 };
 use crate::testing::model::is_left;
 use std::fmt::Debug;
@@ -16,6 +16,8 @@ use std::time::Duration;
 // Far enough apart for any subject's slack.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 pub(super) const LINGER: Duration = Duration::from_secs(300);
+/// The linger of a key that is armed.
+pub(super) const BLOCK_LINGER: Duration = Duration::from_secs(900);
 pub(super) const RETENTION: Duration = Duration::from_secs(200);
 pub(super) const WINDOW: Duration = Duration::from_secs(100);
 const TICK: Duration = Duration::from_millis(1);
@@ -91,7 +93,22 @@ impl<'a> Bench<'a> {
 
     /// Completes with a value, to be kept for [`RETENTION`].
     pub(super) async fn complete(&self, attempt: &AttemptId, bytes: &[u8]) -> Completed {
-        answered(self.store.complete(&self.key, attempt, value(bytes), RETENTION).await)
+        self.complete_late(attempt, bytes, IfGone::Rewrite).await
+    }
+
+    /// Completes with a value; `if_gone` says what to do if the record is not there any more.
+    pub(super) async fn complete_late(
+        &self,
+        attempt: &AttemptId,
+        bytes: &[u8],
+        if_gone: IfGone,
+    ) -> Completed {
+        answered(self.store.complete(&self.key, attempt, value(bytes), RETENTION, if_gone).await)
+    }
+
+    /// Arms the key, to block for [`BLOCK_LINGER`] after the lease.
+    pub(super) async fn arm(&self, attempt: &AttemptId) -> Armed {
+        answered(self.store.arm(&self.key, attempt, BLOCK_LINGER).await)
     }
 
     pub(super) async fn fail(&self, attempt: &AttemptId, failure: Failure) -> Settled {

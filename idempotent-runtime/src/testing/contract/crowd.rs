@@ -3,7 +3,7 @@
 use super::Subject;
 use super::bench::{Bench, LEASE, RETENTION, answered, asking, own_key, value};
 use crate::key::RecordKey;
-use crate::store::{Begun, Completed, Failure, Forgotten, Settled, State, Store};
+use crate::store::{Begun, Completed, Failure, Forgotten, IfGone, Settled, State, Store};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Barrier};
@@ -97,7 +97,9 @@ pub async fn one_of_many_verbs_ends_the_attempt(subject: &dyn Subject) {
                 match index % 3 {
                     0 => {
                         let answer = value(b"answer");
-                        let done = store.complete(&key, &attempt, answer, RETENTION).await;
+                        let done = store
+                            .complete(&key, &attempt, answer, RETENTION, IfGone::Rewrite)
+                            .await;
                         (answered(done) == Completed::Stored).then_some(State::Succeeded)
                     }
                     1 => {
@@ -131,7 +133,9 @@ pub async fn keys_do_not_disturb_each_other(subject: &dyn Subject) {
                     return false;
                 };
                 let answer = value(key.as_str().as_bytes());
-                let done = store.complete(&key, &attempt, answer.clone(), RETENTION).await;
+                let done = store
+                    .complete(&key, &attempt, answer.clone(), RETENTION, IfGone::Rewrite)
+                    .await;
                 let replay = answered(store.begin(&key, &asking()).await);
                 let expected = Begun::Succeeded { number: 1, value: answer };
                 if answered(done) != Completed::Stored || replay != expected {
@@ -153,7 +157,13 @@ pub async fn dropped_calls_leave_one_outcome(subject: &dyn Subject) {
         drop_after(polls, bench.store.begin(&bench.key, &request)).await;
         let attempt = bench.granted(&request).await;
         assert_eq!(attempt.number, 1);
-        let dropped = bench.store.complete(&bench.key, &attempt, value(b"answer"), RETENTION);
+        let dropped = bench.store.complete(
+            &bench.key,
+            &attempt,
+            value(b"answer"),
+            RETENTION,
+            IfGone::Rewrite,
+        );
         drop_after(polls, dropped).await;
         assert_eq!(bench.complete(&attempt, b"answer").await, Completed::Stored);
         let replay = Begun::Succeeded { number: 1, value: value(b"answer") };

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::bench::{Bench, LEASE, LINGER, RETENTION, asking, asking_to_block, asking_with, value};
-use crate::store::{BeginRequest, Begun, Completed, Failure, Renewed, Settled, State};
+use crate::store::{BeginRequest, Begun, Completed, Failure, IfGone, Renewed, Settled, State};
 use crate::testing::model::payloads;
 
 /// A stored answer is replayed to others and to the attempt's own token.
@@ -96,6 +96,22 @@ pub async fn vanished_record_is_written_by_complete(subject: &dyn Subject) {
     let replay = Begun::Succeeded { number: 1, value: value(b"answer") };
     assert_eq!(bench.begin(&asking()).await, replay);
     assert_eq!(bench.begin(&asking_with(payloads()[1])).await, Begun::Mismatch);
+}
+
+/// `complete` of an attempt that has lost its lease leaves a record alone that vanished.
+pub async fn vanished_record_is_left_to_a_late_complete(subject: &dyn Subject) {
+    let bench = Bench::new(subject);
+    let attempt = bench.granted(&asking()).await;
+    bench.step(LEASE + LINGER).await;
+    for _ in 0..2 {
+        let late = bench.complete_late(&attempt, b"answer", IfGone::Leave).await;
+        assert_eq!(late, Completed::Gone);
+        assert_eq!(bench.get().await, None);
+    }
+    let attempt = bench.granted(&asking()).await;
+    bench.step(LEASE).await;
+    let late = bench.complete_late(&attempt, b"answer", IfGone::Leave).await;
+    assert_eq!(late, Completed::Stored, "its own record is still there");
 }
 
 /// No other end writes a record that vanished before it.

@@ -1,10 +1,13 @@
 //! Calls for many keys at once.
 
 use super::Subject;
-use super::bench::{Bench, LEASE, LINGER, RETENTION, answered, asking, own_key, value};
+use super::bench::{
+    BLOCK_LINGER, Bench, LEASE, LINGER, RETENTION, answered, asking, own_key, value,
+};
 use crate::key::RecordKey;
 use crate::store::{
-    AttemptId, BeginRequest, Begun, CompleteRequest, Completed, RenewRequest, Renewed,
+    ArmRequest, Armed, AttemptId, BeginRequest, Begun, CompleteRequest, Completed, IfGone,
+    RenewRequest, Renewed,
 };
 
 const MANY: usize = 50;
@@ -44,6 +47,36 @@ pub async fn many_begins_are_answered_in_order(subject: &dyn Subject) {
     }
 }
 
+/// Each answer of `arm_many` belongs to the request at its place.
+pub async fn many_arms_are_answered_in_order(subject: &dyn Subject) {
+    let bench = Bench::new(subject);
+    let attempts = begun(&bench).await;
+    let stranger = asking().token;
+    let is_stranger = |index: usize| index % 5 == 3;
+    let requests: Vec<ArmRequest> = attempts
+        .iter()
+        .enumerate()
+        .map(|(index, (key, attempt))| {
+            let token = if is_stranger(index) { stranger } else { attempt.token };
+            let attempt = AttemptId { token, ..*attempt };
+            ArmRequest { key: key.clone(), attempt, linger: BLOCK_LINGER }
+        })
+        .collect();
+    let answers = bench.store.arm_many(&requests).await;
+    assert_eq!(answers.len(), requests.len());
+    for (index, (answer, (key, attempt))) in answers.into_iter().zip(&attempts).enumerate() {
+        let record = bench.with_key(key.clone()).get().await;
+        let shown = record.map(|record| record.head.attempt);
+        if is_stranger(index) {
+            assert_eq!(answered(answer), Armed::Lost, "request {index}");
+            assert_eq!(shown, Some(*attempt), "request {index}");
+        } else {
+            assert_eq!(answered(answer), Armed::Done, "request {index}");
+            assert_eq!(shown, Some(attempt.armed(BLOCK_LINGER)), "request {index}");
+        }
+    }
+}
+
 /// Each answer of `complete_many` belongs to the request at its place, and so does each value.
 pub async fn many_completes_are_answered_in_order(subject: &dyn Subject) {
     let bench = Bench::new(subject);
@@ -59,6 +92,7 @@ pub async fn many_completes_are_answered_in_order(subject: &dyn Subject) {
                 attempt: AttemptId { token, ..*attempt },
                 value: value(key.as_str().as_bytes()),
                 retention: RETENTION,
+                if_gone: IfGone::Rewrite,
             }
         })
         .collect();

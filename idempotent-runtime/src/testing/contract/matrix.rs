@@ -2,10 +2,12 @@
 
 use super::Subject;
 use super::bench::{
-    Bench, LEASE, RETENTION, answered, asking, asking_for_a_window, asking_to_block, asking_with,
-    value,
+    BLOCK_LINGER, Bench, LEASE, LINGER, RETENTION, answered, asking, asking_for_a_window,
+    asking_to_block, asking_with, value,
 };
-use crate::store::{AttemptId, BeginRequest, Completed, Failure, Resolution, Settled, Token};
+use crate::store::{
+    Armed, AttemptId, BeginRequest, Completed, Failure, IfGone, Resolution, Settled, Token,
+};
 use crate::testing::model::{Call, Model, payloads, records_agree};
 use std::time::Duration;
 
@@ -16,9 +18,11 @@ enum Situation {
     Running,
     RunningWithPayload,
     RunningBlocked,
+    RunningArmed,
     RunningAgain,
     Overdue,
     OverdueBlocked,
+    OverdueArmed,
     Abandoned,
     FailedFree,
     FailedFinal,
@@ -29,14 +33,16 @@ enum Situation {
 }
 
 impl Situation {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::Nothing,
         Self::Running,
         Self::RunningWithPayload,
         Self::RunningBlocked,
+        Self::RunningArmed,
         Self::RunningAgain,
         Self::Overdue,
         Self::OverdueBlocked,
+        Self::OverdueArmed,
         Self::Abandoned,
         Self::FailedFree,
         Self::FailedFinal,
@@ -61,7 +67,11 @@ impl Situation {
             let first = bench.granted(&asking()).await;
             bench.fail(&first, Failure::Free).await;
         }
-        let attempt = bench.granted(&request).await;
+        let mut attempt = bench.granted(&request).await;
+        if matches!(self, Self::RunningArmed | Self::OverdueArmed) {
+            assert_eq!(bench.arm(&attempt).await, Armed::Done, "{self:?}");
+            attempt = attempt.armed(BLOCK_LINGER);
+        }
         let settled = match self {
             Self::Abandoned => bench.abandon(&attempt).await,
             Self::FailedFree => bench.fail(&attempt, Failure::Free).await,
@@ -70,13 +80,13 @@ impl Situation {
         };
         let completed = match self {
             Self::Succeeded => bench.complete(&attempt, b"answer").await,
-            Self::SucceededWithoutValue => {
-                answered(bench.store.complete(&bench.key, &attempt, None, RETENTION).await)
-            }
+            Self::SucceededWithoutValue => answered(
+                bench.store.complete(&bench.key, &attempt, None, RETENTION, IfGone::Rewrite).await,
+            ),
             _ => Completed::Stored,
         };
         assert_eq!((settled, completed), (Settled::Done, Completed::Stored), "{self:?}");
-        if matches!(self, Self::Overdue | Self::OverdueBlocked) {
+        if matches!(self, Self::Overdue | Self::OverdueBlocked | Self::OverdueArmed) {
             bench.step(LEASE).await;
         }
         (request, attempt)
@@ -132,12 +142,26 @@ pub async fn begin_follows_the_table(subject: &dyn Subject) {
     .await;
 }
 
+/// `arm`, with a linger as long as the record's and with a longer one.
+pub async fn arm_follows_the_table(subject: &dyn Subject) {
+    follow(subject, |_, attempt| {
+        let lingers = [LINGER, BLOCK_LINGER, BLOCK_LINGER * 2].into_iter();
+        let calls =
+            lingers.flat_map(|linger| both(attempt).map(|attempt| Call::Arm(attempt, linger)));
+        calls.collect()
+    })
+    .await;
+}
+
 /// `complete` with and without a value.
 pub async fn complete_follows_the_table(subject: &dyn Subject) {
     follow(subject, |_, attempt| {
         let values = [None, value(b""), value(b"another answer")];
         let calls = values.into_iter().flat_map(|value| {
-            both(attempt).map(|attempt| Call::Complete(attempt, value.clone(), RETENTION * 2))
+            both(attempt).into_iter().flat_map(move |attempt| {
+                [IfGone::Rewrite, IfGone::Leave]
+                    .map(|if_gone| Call::Complete(attempt, value.clone(), RETENTION * 2, if_gone))
+            })
         });
         calls.collect()
     })

@@ -26,7 +26,7 @@ pub async fn get_shows_the_whole_record(subject: &dyn Subject) {
     assert_eq!((record.head, record.value), (ended, value(b"answer")));
 }
 
-/// Answers, failures and windows are deleted; the next caller starts from nothing.
+/// Answers, final errors and windows are deleted; the next caller starts from nothing.
 pub async fn forget_deletes_what_nobody_holds(subject: &dyn Subject) {
     for force in [false, true] {
         let bench = Bench::new(subject);
@@ -36,12 +36,10 @@ pub async fn forget_deletes_what_nobody_holds(subject: &dyn Subject) {
         assert_eq!(bench.forget(force).await, Forgotten::Deleted);
         assert_eq!(bench.get().await, None);
 
-        for failure in [Failure::Free, Failure::Final(value(b"error"))] {
-            let attempt = bench.granted(&asking()).await;
-            assert_eq!(attempt.number, 1);
-            bench.fail(&attempt, failure).await;
-            assert_eq!(bench.forget(force).await, Forgotten::Deleted);
-        }
+        let attempt = bench.granted(&asking()).await;
+        assert_eq!(attempt.number, 1);
+        bench.fail(&attempt, Failure::Final(value(b"error"))).await;
+        assert_eq!(bench.forget(force).await, Forgotten::Deleted);
         bench.granted(&asking_for_a_window()).await;
         assert_eq!(bench.forget(force).await, Forgotten::Deleted);
         assert_eq!(bench.get().await, None);
@@ -61,6 +59,21 @@ pub async fn forget_frees_a_held_key_only_by_force(subject: &dyn Subject) {
         let next = bench.granted(&asking()).await;
         assert_eq!(next.number, 2);
         assert!(next.fence > held.fence);
+    }
+}
+
+/// A key that is free already stays free, and its record stays: however often a key is forgotten,
+/// the attempt that held it cannot write its answer after all.
+pub async fn forget_again_keeps_the_lost_attempt_out(subject: &dyn Subject) {
+    for force in [false, true] {
+        let bench = Bench::new(subject);
+        let held = bench.granted(&asking()).await;
+        assert_eq!(bench.forget(true).await, Forgotten::Freed);
+        for _ in 0..2 {
+            bench.untouched(bench.forget(force), Forgotten::Freed).await;
+            bench.untouched(bench.complete(&held, b"late"), Completed::Superseded).await;
+        }
+        assert_eq!(bench.granted(&asking()).await.number, 2);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::bench::{Bench, LEASE, LINGER, RETENTION, answered, asking, own_key, value};
-use crate::store::{Begun, Completed, Failure, Value};
+use crate::store::{Begun, Completed, Failure, IfGone, Value};
 
 async fn kept(subject: &dyn Subject, bytes: &[u8]) {
     let bench = Bench::new(subject);
@@ -61,7 +61,8 @@ pub async fn no_value_is_not_an_empty_value(subject: &dyn Subject) {
     for value in [None, value(b"")] {
         let bench = Bench::new(subject);
         let attempt = bench.granted(&asking()).await;
-        let complete = bench.store.complete(&bench.key, &attempt, value.clone(), RETENTION);
+        let complete =
+            bench.store.complete(&bench.key, &attempt, value.clone(), RETENTION, IfGone::Rewrite);
         assert_eq!(answered(complete.await), Completed::Stored);
         let replay = Begun::Succeeded { number: 1, value: value.clone() };
         assert_eq!(bench.begin(&asking()).await, replay);
@@ -152,7 +153,7 @@ pub async fn value_does_not_outlive_its_record(subject: &dyn Subject) {
     bench.fail(&next, Failure::Free).await;
     assert_eq!(bench.assert_lives(RETENTION).await.value, None);
     let last = bench.granted(&asking()).await;
-    let complete = bench.store.complete(&bench.key, &last, None, RETENTION);
+    let complete = bench.store.complete(&bench.key, &last, None, RETENTION, IfGone::Rewrite);
     assert_eq!(answered(complete.await), Completed::Stored);
     assert_eq!(bench.begin(&asking()).await, Begun::Succeeded { number: 2, value: None });
 }

@@ -5,9 +5,9 @@ use super::script::{Plan, Script};
 use super::{Fault, Verb};
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Maintenance, Record,
-    Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind, StoreFuture, Usage,
-    Value, Watch,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone,
+    Maintenance, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
+    StoreFuture, Usage, Value, Watch,
 };
 use std::fmt;
 use std::future::{Future, pending};
@@ -205,6 +205,9 @@ impl FaultStore {
         }
         let answer = match plan.fault {
             Some(Fault::Before(kind)) => return Err(injected(kind)),
+            Some(Fault::NotSent) => {
+                return Err(injected(StoreErrorKind::Unavailable).without_effect());
+            }
             Some(Fault::Hang) => return pending().await,
             Some(Fault::Late(kind)) => {
                 self.script.delay(Box::pin(async move { drop(effect.await) }));
@@ -254,15 +257,27 @@ impl Store for FaultStore {
         self.pass(Verb::Begin, Box::pin(effect))
     }
 
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &'a AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Armed> {
+        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
+        let effect = async move { store.arm(&key, &attempt, linger).await };
+        self.pass(Verb::Arm, Box::pin(effect))
+    }
+
     fn complete<'a>(
         &'a self,
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         value: Option<Value>,
         retention: Duration,
+        if_gone: IfGone,
     ) -> Answer<'a, Completed> {
         let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.complete(&key, &attempt, value, retention).await };
+        let effect = async move { store.complete(&key, &attempt, value, retention, if_gone).await };
         self.pass(Verb::Complete, Box::pin(effect))
     }
 

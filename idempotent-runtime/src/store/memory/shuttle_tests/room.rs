@@ -31,7 +31,7 @@ fn nobody_is_refused_where_answers_may_be_evicted() {
         for old in ["old-1", "old-2"] {
             let key = RecordKey::from(old);
             let Ok(Begun::Fresh(attempt)) = bench.try_begin(&key, 9) else { panic!("not full") };
-            now(bench.store.complete(&key, &attempt, None, RETENTION));
+            now(bench.store.complete(&key, &attempt, None, RETENTION, IfGone::Rewrite));
         }
         let answers = threads(callers(2, {
             let bench = Arc::clone(&bench);
@@ -54,7 +54,8 @@ fn a_full_store_refuses_but_loses_nobody() {
                 let key = RecordKey::from(format!("{caller}").as_str());
                 match bench.try_begin(&key, caller) {
                     Ok(Begun::Fresh(attempt)) => {
-                        let done = bench.store.complete(&key, &attempt, None, RETENTION);
+                        let done =
+                            bench.store.complete(&key, &attempt, None, RETENTION, IfGone::Rewrite);
                         assert_eq!(now(done), Completed::Stored);
                         true
                     }

@@ -1,0 +1,186 @@
+//! Releases keys whose bodies never start.
+//!
+//! A `begin` or an `arm` that was not answered may take effect at any time: its caller is refused,
+//! and a server that stalled executes what lies in its buffers once it goes on. So a release is
+//! repeated until the store has acknowledged one and a lease has passed. What cannot have had an
+//! effect is not released at all.
+
+use super::backoff::Backoff;
+use super::core::Core;
+use super::keeper::Job;
+use super::lease::Lease;
+use super::place::Place;
+use super::settle::{Handoff, RETRY_PAUSE};
+use super::slots::Sent;
+use crate::key::RecordKey;
+use crate::race::{First, race};
+use crate::store::{AttemptId, Begun, Claim};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest time for which something that was sent is expected to arrive late.
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+
+/// The longest that a shutdown waits for the first try of a release, which saves others one lease.
+const WORTH_WAITING_FOR: Duration = Duration::from_secs(2);
+
+/// An attempt whose body never starts.
+#[derive(Debug)]
+pub(crate) struct Unused {
+    pub(crate) key: RecordKey,
+    pub(crate) attempt: AttemptId,
+    /// How long the record is kept if the attempt is not the first.
+    pub(crate) retention: Duration,
+    pub(crate) copies: Copies,
+}
+
+/// Whether something that was sent for an attempt may still arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// All of it was answered, or had no effect.
+    Answered,
+    /// A `begin` or an `arm` was not answered, and may take effect at any time.
+    Unanswered,
+}
+
+/// Releases a `begin` whose caller has gone, or was refused.
+pub(crate) fn release_sent(core: &Arc<Core>, key: RecordKey, sent: Sent) {
+    spawn(core, Source::Sent(key, Box::new(sent)));
+}
+
+/// Releases an attempt that was granted and is not used. The callers in this process that wait for
+/// its key ask again when a release was tried.
+pub(crate) fn release_unused(core: &Arc<Core>, unused: Unused, place: Option<Box<Place>>) {
+    spawn(core, Source::Granted(unused, place));
+}
+
+/// As [`release_sent`], and resolves when the `begin` has been answered and its release tried.
+///
+/// If this future is dropped, the keeper finishes it. The token cannot be handed on from here: a
+/// release that was sent may take effect at any time, and would end whoever used the token again.
+pub(crate) async fn release_first(core: &Arc<Core>, key: &RecordKey, sent: Sent) {
+    let (for_job, source) = (Arc::clone(core), Source::Sent(key.clone(), Box::new(sent)));
+    let job = async move {
+        let Some((unused, tried)) = source.first_try(&for_job).await else { return };
+        if tried == Tried::Failed || unused.copies == Copies::Unanswered {
+            release_unused(&for_job, unused, None);
+        }
+    };
+    Handoff::new(Arc::clone(core), job).await;
+}
+
+/// What is to be released.
+enum Source {
+    Granted(Unused, Option<Box<Place>>),
+    Sent(RecordKey, Box<Sent>),
+}
+
+/// Whether the store acknowledged a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tried {
+    Acknowledged,
+    Failed,
+}
+
+fn spawn(core: &Arc<Core>, source: Source) {
+    let (counted, room) = (core.keeper.job(), core.backlog.admit_release());
+    let for_job = Arc::clone(core);
+    core.keeper.spawn_uncounted(async move {
+        race(release(&for_job, source, counted), room.cancelled()).await;
+    });
+}
+
+/// Releases until the key is free for good. A shutdown waits for the first try, and not for long.
+async fn release(core: &Core, source: Source, counted: Job) {
+    let started = core.clock.now();
+    let worth_waiting = core.sleep_until(started.after(WORTH_WAITING_FOR));
+    let mut first = pin!(source.first_try(core));
+    let mut counted = Some(counted);
+    let first = match race(first.as_mut(), worth_waiting).await {
+        First::Left(first) => first,
+        First::Right(()) => {
+            counted = None;
+            first.await
+        }
+    };
+    drop(counted);
+    let Some((unused, mut tried)) = first else { return };
+    let held_for = held_for(&unused.attempt.claim);
+    let nothing_late_from = started.after(held_for);
+    // By then its record has expired.
+    let give_up_at = started.after(unused.attempt.claim.ttl());
+    let mut acknowledged = false;
+    let mut backoff = Backoff::up_to(RETRY_PAUSE, held_for / 4);
+    loop {
+        acknowledged |= tried == Tried::Acknowledged;
+        let now = core.clock.now();
+        let settled = unused.copies == Copies::Answered || now >= nothing_late_from;
+        if (acknowledged && settled) || now >= give_up_at {
+            return;
+        }
+        core.sleep_until(now.after(backoff.pause())).await;
+        tried = unused.release(core).await;
+    }
+}
+
+impl Source {
+    /// Waits for the answer to a `begin` that is under way, then releases. `None` if there is
+    /// nothing to release.
+    async fn first_try(self, core: &Core) -> Option<(Unused, Tried)> {
+        let (unused, place) = match self {
+            Self::Granted(unused, place) => (unused, place),
+            Self::Sent(key, sent) => (granted(core, key, *sent).await?, None),
+        };
+        let tried = unused.release(core).await;
+        drop(place);
+        Some((unused, tried))
+    }
+}
+
+impl Unused {
+    pub(crate) fn new(lease: &Lease, copies: Copies) -> Self {
+        let (key, attempt, retention) = (lease.key.clone(), *lease.attempt(), lease.retention);
+        Self { key, attempt, retention, copies }
+    }
+
+    async fn release(&self, core: &Core) -> Tried {
+        let release = core.store.release(&self.key, &self.attempt, self.retention);
+        let patience = core.sleep_until(core.clock.now().after(held_for(&self.attempt.claim)));
+        match race(release, patience).await {
+            First::Left(Ok(_)) => Tried::Acknowledged,
+            First::Left(Err(_)) | First::Right(()) => Tried::Failed,
+        }
+    }
+}
+
+/// The attempt that a `begin` got, or may get yet. `None` if it gets none.
+async fn granted(core: &Core, key: RecordKey, mut sent: Sent) -> Option<Unused> {
+    let Sent { request, retention, .. } = sent;
+    let mut copies = if sent.unanswered { Copies::Unanswered } else { Copies::Answered };
+    let mut attempt = None;
+    if let Some(begin) = sent.begin.take() {
+        let patience = core.sleep_until(core.clock.now().after(held_for(&request.claim)));
+        match race(begin, patience).await {
+            First::Left(Ok(Begun::Fresh(granted))) => attempt = Some(granted),
+            First::Left(Ok(_)) => {}
+            First::Left(Err(error)) if !error.may_have_taken_effect() => {}
+            First::Left(Err(_)) | First::Right(()) => copies = Copies::Unanswered,
+        }
+    }
+    let attempt = match (attempt, copies) {
+        (Some(attempt), _) => attempt,
+        // Verbs compare by token; number and fence are those of the record.
+        (None, Copies::Unanswered) => request.first_attempt(),
+        (None, Copies::Answered) => return None,
+    };
+    Some(Unused { key, attempt, retention, copies })
+}
+
+/// For how long an attempt that nobody uses could hold the key, and is expected to arrive late.
+fn held_for(claim: &Claim) -> Duration {
+    match *claim {
+        Claim::Lease { lease, .. } => lease.min(LONGEST_DELAY),
+        Claim::Window { window } => window.min(LONGEST_DELAY),
+    }
+}
