@@ -1,8 +1,8 @@
 //! What callers see when the store fails, verb by verb.
 
-use idempotent_runtime::store::{State, StoreErrorKind};
+use idempotent_runtime::store::{Forgotten, State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
-use idempotent_runtime::{Error, ErrorKind, OnStoreError};
+use idempotent_runtime::{Abandon, Error, ErrorKind, OnStoreError};
 use std::time::Duration;
 use support::{Bench, EXPIRE, LEASE, remote, until, until_async};
 
@@ -116,18 +116,86 @@ async fn recording_is_tried_for_as_long_as_the_lease_can_be_held() {
 }
 
 #[tokio::test]
-async fn when_recording_is_given_up_the_key_is_left_to_its_lease() {
+async fn recording_goes_on_after_the_lease_was_lost() {
+    for abandon in [Abandon::Retry, Abandon::Block] {
+        let bench = remote();
+        bench.store.down(Verb::Complete);
+        bench.store.down(Verb::Renew);
+        assert_eq!(run_under(&bench, abandon).await.unwrap(), 1);
+        for _ in 0..10 {
+            bench.clock.advance(LEASE);
+            until_tried_again(&bench, Verb::Complete).await;
+        }
+        bench.store.all_up();
+        until(|| {
+            bench.clock.advance(Duration::from_secs(1));
+            bench.idem.in_flight() == 0
+        })
+        .await;
+        assert_eq!(run_under(&bench, abandon).await.unwrap(), 1, "{abandon:?}");
+        assert_eq!(bench.runs(), 1, "{abandon:?}");
+    }
+}
+
+#[tokio::test]
+async fn recording_is_given_up_when_the_record_has_expired() {
+    for (abandon, life) in [(Abandon::Retry, EXPIRE), (Abandon::Block, BLOCK_RETENTION)] {
+        let bench = remote();
+        bench.store.down(Verb::Complete);
+        bench.store.down(Verb::Renew);
+        assert_eq!(run_under(&bench, abandon).await.unwrap(), 1);
+        bench.clock.advance(life);
+        until_tried_again(&bench, Verb::Complete).await;
+        assert_eq!(bench.idem.in_flight(), 1, "{abandon:?}: it still knows the answer");
+        bench.clock.advance(LEASE + Duration::from_secs(10));
+        until(|| {
+            bench.clock.advance(Duration::from_secs(1));
+            bench.idem.in_flight() == 0
+        })
+        .await;
+        bench.store.all_up();
+        assert_eq!(run_under(&bench, abandon).await.unwrap(), 2, "{abandon:?}: the key is free");
+    }
+}
+
+/// An old answer must not come back after another attempt succeeded and its answer was forgotten.
+#[tokio::test]
+async fn an_answer_whose_lease_was_lost_is_not_written_where_the_record_is_gone() {
     let bench = remote();
     bench.store.down(Verb::Complete);
     bench.store.down(Verb::Renew);
     assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+    bench.clock.advance(LEASE);
+    let other = support::neighbour(&bench);
+    bench.store.up(Verb::Complete);
+    let gate = bench.store.hold(Verb::Complete);
+    bench.clock.advance(Duration::from_secs(3));
+    gate.arrived(1).await;
+    // What is on its way is sent on behalf of a lost lease. Meanwhile the key is another's, and then
+    // nobody's.
+    let inner = other.op();
+    assert_eq!(inner.forget(true).await.unwrap(), Forgotten::Freed);
+    bench.clock.advance(EXPIRE + LEASE);
+    assert_eq!(inner.get().await.unwrap(), None);
+    gate.open();
+    bench.at_rest().await;
+    assert_eq!(inner.get().await.unwrap(), None, "the old answer is back");
+}
+
+const BLOCK_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+async fn run_under(bench: &Bench, abandon: Abandon) -> Result<usize, Error> {
+    bench.op().abandon(abandon).run(async { Ok(bench.ledger.record("k")) }).await
+}
+
+/// Waits until the background tries `verb` once more.
+async fn until_tried_again(bench: &Bench, verb: Verb) {
+    let before = bench.store.calls(verb);
     until(|| {
-        bench.clock.advance(LEASE / 10);
-        bench.idem.in_flight() == 0
+        bench.clock.advance(Duration::from_millis(100));
+        bench.store.calls(verb) > before
     })
     .await;
-    bench.store.all_up();
-    assert_eq!(bench.run().await.unwrap(), 2);
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 #![allow(missing_docs)]
 
 mod ambient;
+mod arming;
+mod background;
 mod batch;
 mod broken_store;
 mod by_hand;

@@ -1,7 +1,7 @@
 //! Values: kept, limited, encrypted, and never misread.
 
 use idempotent_runtime::codec::{Encryption, MessagePack};
-use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
+use idempotent_runtime::store::{IfGone, MemoryOptions, MemoryStore, Store};
 use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode, OnStoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -98,7 +98,7 @@ async fn an_encrypted_value_cannot_be_moved_to_another_key() {
     let thief = idem.operation("o").key("other").mode(Mode::Strong);
     let key = thief.record_key().unwrap();
     let attempt = record.head.attempt;
-    store.complete(&key, &attempt, record.value, support::EXPIRE).await.unwrap();
+    store.complete(&key, &attempt, record.value, support::EXPIRE, IfGone::Rewrite).await.unwrap();
     let error = thief.run(async { Ok::<_, Error>("x".to_owned()) }).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Undecodable);
 }

@@ -10,6 +10,8 @@ pub(crate) enum Message {
     Begin,
     /// Replaces a record whose attempt has ended or lost its lease.
     TakeOver,
+    /// Replaces a record by one that blocks.
+    Arm,
     Renew,
     /// Replaces or writes a record that says how an attempt ended.
     End(State),
@@ -31,6 +33,7 @@ impl Message {
         let message = match state(next) {
             None => Self::Delete,
             Some(State::Processing | State::Taken) if command.has("NX") => Self::Begin,
+            Some(State::Processing) if blocks(next) => Self::Arm,
             Some(State::Processing | State::Taken) => Self::TakeOver,
             Some(state) => Self::End(state),
         };
@@ -42,6 +45,11 @@ impl Message {
         let record = record.to_owned();
         move |command| Self::of(command) == Some((self, record.as_bytes()))
     }
+}
+
+/// Whether a record blocks its key if its attempt does not end, from its bytes.
+fn blocks(bytes: &[u8]) -> bool {
+    bytes.get(3).is_some_and(|flags| flags & 1 == 1)
 }
 
 /// The state of a record, from its bytes.

@@ -3,7 +3,7 @@
 use idempotent_runtime::Abandon;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    BeginRequest, Begun, Claim, Completed, RedisBuilder, RedisStore, Store, StoreError,
+    BeginRequest, Begun, Claim, Completed, IfGone, RedisBuilder, RedisStore, Store, StoreError,
     StoreErrorKind, Token,
 };
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn waits_for_replicas(
 
     replicas.iter().for_each(|replica| replica.pause());
     for _ in 0..3 {
-        let complete = || store.complete(&key, &attempt, None, LENGTH);
+        let complete = || store.complete(&key, &attempt, None, LENGTH, IfGone::Rewrite);
         let error = answered(complete).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
         disconnect(masters).await;
@@ -50,7 +50,7 @@ async fn waits_for_replicas(
     for master in masters {
         until_replicated(master, 1).await;
     }
-    let complete = || store.complete(&key, &attempt, None, LENGTH);
+    let complete = || store.complete(&key, &attempt, None, LENGTH, IfGone::Rewrite);
     assert_eq!(answered(complete).await.unwrap(), Completed::Stored);
 }
 

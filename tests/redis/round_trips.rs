@@ -3,7 +3,7 @@
 use crate::message::Message;
 use crate::site::{Process, Site, name, strong};
 use idempotent_runtime::store::{RedisStore, State};
-use idempotent_runtime::{Error, ErrorKind, Mode};
+use idempotent_runtime::{Abandon, Error, ErrorKind, Mode};
 use std::time::{Duration, Instant};
 use support::proxy::{Command, Fault, Gate};
 use support::redis::binaries;
@@ -72,6 +72,12 @@ async fn a_first_execution_is_two_commands_and_a_replay_is_one() {
         assert_eq!(sent(&process), choice.begin_and(&[choice.swap]), "first, {version}");
         assert_eq!(process.run("k").await.unwrap(), 1);
         assert_eq!(sent(&process), choice.begin_and(&[]), "replay, {version}");
+
+        let block = process.op("block").abandon(Abandon::Block);
+        let ran: Result<usize, Error> = block.run(async { Ok(site.runs.record("block")) }).await;
+        assert_eq!(ran.unwrap(), 1);
+        let expected = choice.begin_and(&[choice.swap, choice.swap]);
+        assert_eq!(sent(&process), expected, "first under block, {version}");
 
         let held = other.hold("held").await;
         let reject = process.op("held").mode(Mode::Reject);

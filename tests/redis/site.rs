@@ -4,7 +4,7 @@ use crate::message;
 use ::redis::AsyncCommands;
 use ::redis::aio::MultiplexedConnection;
 use idempotent_runtime::store::{
-    BeginRequest, Claim, RedisStore, State, Store, StoreErrorKind, Token,
+    BeginRequest, Claim, IfGone, RedisStore, State, Store, StoreErrorKind, Token,
 };
 use idempotent_runtime::testing::Ledger;
 use idempotent_runtime::{
@@ -62,7 +62,7 @@ impl Site {
         store.begin(&key, &request).await.unwrap();
         store.renew(&key, &attempt, LEASE).await.unwrap();
         store.watch(&key).await.unwrap();
-        store.complete(&key, &attempt, None, EXPIRE).await.unwrap();
+        store.complete(&key, &attempt, None, EXPIRE, IfGone::Rewrite).await.unwrap();
         store.forget(&key, true).await.unwrap();
     }
 

@@ -3,7 +3,7 @@
 use crate::message::Message;
 use crate::site::{LEASE, SHORT_LEASE, Site, TIMEOUT, name, short, strong};
 use idempotent_runtime::store::{RedisStore, State};
-use idempotent_runtime::{Error, ErrorKind, Idempotency};
+use idempotent_runtime::{Abandon, Error, ErrorKind, Idempotency};
 use std::time::Duration;
 use support::proxy::{Fault, Gate};
 use support::redis::installed;
@@ -150,6 +150,74 @@ async fn a_begin_that_a_stalled_server_takes_late_is_released() {
     assert_eq!(process.run("k").await.unwrap(), 1);
     assert_eq!(site.runs.of("k"), 1);
     process.ends_clean().await;
+}
+
+/// The process gives up, its lease passes, and only then the server executes what it was sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_stalls_for_longer_than_a_lease_blocks_no_key_whose_body_never_started() {
+    let site = Site::start().await;
+    let process = site.process_with(SHORT_LEASE / 4, short().with_abandon(Abandon::Block)).await;
+    let begin = Message::Begin.about(&name("k"));
+    site.server.pause();
+    let mut refused = Vec::new();
+    for key in ["k", "l", "m"] {
+        refused.push(process.run(key).await.unwrap_err());
+    }
+    for error in refused {
+        assert_eq!((error.kind(), error.body_ran()), (ErrorKind::StoreUnavailable, false));
+    }
+    tokio::time::sleep(SHORT_LEASE * 2).await;
+    site.server.go_on();
+    until(|| process.proxy.answered(&begin) > 0).await;
+    for key in ["k", "l", "m"] {
+        // In flight for a lease at most, and never indeterminate.
+        let answer = loop {
+            match process.run(key).await {
+                Err(error) if error.kind() == ErrorKind::InProgress => {}
+                answer => break answer,
+            }
+        };
+        assert_eq!(answer.unwrap(), 1, "{key}");
+    }
+    process.ends_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_stored_by_a_server_that_stalled_for_longer_than_a_lease() {
+    for abandon in [Abandon::Retry, Abandon::Block] {
+        let site = Site::start().await;
+        let process = site.process_with(SHORT_LEASE / 4, short()).await;
+        let held = process.hold_as("k", |op| op.abandon(abandon)).await;
+        site.server.pause();
+        held.attempt.lost().await;
+        assert_eq!(held.end().await.unwrap(), 1);
+        tokio::time::sleep(SHORT_LEASE * 2).await;
+        assert_eq!(process.idem.in_flight(), 1, "{abandon:?}: the answer waits");
+        site.server.go_on();
+        site.until_state("k", State::Succeeded).await;
+        assert_eq!(process.run("k").await.unwrap(), 1, "{abandon:?}");
+        assert_eq!(site.runs.of("k"), 1, "{abandon:?}");
+        process.ends_clean().await;
+    }
+}
+
+/// Nothing was sent, so nothing has to be taken back when the server is there again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_were_refused_without_a_server_cost_it_nothing_later() {
+    let mut site = Site::start().await;
+    let store = RedisStore::connect(&site.server.url()).await.unwrap();
+    let idem = Idempotency::builder().store(store).config(strong()).build().unwrap();
+    site.server.kill();
+    for key in 0..200_usize {
+        let op = idem.operation("test.op").key(key);
+        let refused: Result<usize, Error> = op.run(async { Ok(1) }).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::StoreUnavailable);
+    }
+    site.restart().await;
+    let before = support::redis::info_number(&site.server, "total_commands_processed").await;
+    assert_eq!(idem.shutdown(Duration::from_secs(60)).await, idempotent_runtime::Drained::All);
+    let after = support::redis::info_number(&site.server, "total_commands_processed").await;
+    assert!(after - before < 20, "{} commands", after - before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
