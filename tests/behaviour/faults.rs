@@ -110,7 +110,7 @@ async fn recording_is_tried_for_as_long_as_the_lease_can_be_held() {
         .await;
     }
     bench.store.up(Verb::Complete);
-    bench.clock.advance(Duration::from_secs(1));
+    bench.clock.advance(Duration::from_secs(3));
     bench.at_rest().await;
     assert_eq!(bench.run().await.unwrap(), 1);
 }
