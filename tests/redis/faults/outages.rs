@@ -187,7 +187,7 @@ async fn an_answer_is_stored_by_a_server_that_stalled_for_longer_than_a_lease() 
     for abandon in [Abandon::Retry, Abandon::Block] {
         let site = Site::start().await;
         let process = site.process_with(SHORT_LEASE / 4, short()).await;
-        let held = process.hold_as("k", |op| op.abandon(abandon)).await;
+        let held = process.hold_as("k", move |op| op.abandon(abandon)).await;
         site.server.pause();
         held.attempt.lost().await;
         assert_eq!(held.end().await.unwrap(), 1);
