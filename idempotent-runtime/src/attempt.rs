@@ -195,7 +195,7 @@ impl Attempt {
         let value = self
             .running
             .keeps_values()
-            .then(|| keep(&self.running, Kind::Value, encoded))
+            .then(|| keep::<T>(&self.running, Kind::Value, encoded))
             .flatten();
         self.end(Verb::Complete { value, retention: whole_millis(retention) }).await
     }
@@ -214,7 +214,7 @@ impl Attempt {
     /// As [`complete`](Attempt::complete).
     pub async fn fail_for_good<E: Serialize>(self, error: &E) -> Result<(), Error> {
         let encoded = self.running.core().values.codecs.encode(error);
-        let error = keep(&self.running, Kind::Error, encoded);
+        let error = keep::<E>(&self.running, Kind::Error, encoded);
         self.end(Verb::Fail(Failure::Final(error))).await
     }
 

@@ -14,6 +14,7 @@ use crate::observe::{self, BodyTimer, CallEnd, Ending, LoggedKey, names};
 use crate::operation::Outcome;
 use crate::options::whole_millis;
 use crate::store::{Failure, StoreError, StoreErrorKind, Value};
+use std::any::type_name;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -286,18 +287,18 @@ pub(super) fn verb<T, E>(
                 true => answers.encode_value(&values.codecs, value),
                 false => None,
             };
-            let value = encoded.and_then(|encoded| keep(running, Kind::Value, encoded));
+            let value = encoded.and_then(|encoded| keep::<T>(running, Kind::Value, encoded));
             Verb::Complete { value, retention }
         }
         Err(error) => match answers.encode_error(&values.codecs, error) {
-            Some(encoded) => Verb::Fail(Failure::Final(keep(running, Kind::Error, encoded))),
+            Some(encoded) => Verb::Fail(Failure::Final(keep::<E>(running, Kind::Error, encoded))),
             None => Verb::Fail(Failure::Free),
         },
     }
 }
 
-/// The bytes to store; `None` if they cannot be stored, which is told.
-pub(crate) fn keep(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Option<Value> {
+/// The bytes to store for an answer of type `A`; `None` if they cannot be stored, which is told.
+pub(crate) fn keep<A>(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Option<Value> {
     let core = running.core();
     let limit = running.max_value_bytes();
     match core.values.keep(kind, &running.lease().key, encoded, limit) {
@@ -305,7 +306,10 @@ pub(crate) fn keep(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Opti
         Err(reason) => {
             observe::rare(names::NOT_KEPT, &running.lease().operation);
             let operation: &str = &running.lease().operation;
-            tracing::warn!(target: "idempotent", operation, %reason, "the value is not kept");
+            tracing::warn!(
+                target: "idempotent", operation, type_name = type_name::<A>(), %reason,
+                "the value is not kept"
+            );
             None
         }
     }
