@@ -17,6 +17,7 @@ mod leases;
 mod modes;
 mod nesting;
 mod panics;
+mod recorded;
 mod replays;
 mod sharing;
 mod shutdown;

@@ -89,7 +89,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{Abandon, Mode, OnStoreError};
+    use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 
     fn vars(vars: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
         vars.iter().map(|(name, value)| (name.to_string(), value.to_string()))
@@ -115,6 +115,7 @@ mod tests {
             ("IDEMPOTENT_WAIT", "2s"),
             ("IDEMPOTENT_ABANDON", "block"),
             ("IDEMPOTENT_ON_STORE_ERROR", "run"),
+            ("IDEMPOTENT_ON_UNRECORDED", "error"),
             ("IDEMPOTENT_MAX_VALUE_BYTES", "4096"),
             ("IDEMPOTENT_MAX_CONCURRENT", "10000"),
             ("IDEMPOTENT_LOG_KEYS", "true"),
@@ -127,6 +128,7 @@ mod tests {
             .with_wait(Duration::from_secs(2))
             .with_abandon(Abandon::Block)
             .with_on_store_error(OnStoreError::Run)
+            .with_on_unrecorded(OnUnrecorded::Error)
             .with_max_value_bytes(4096)
             .with_max_concurrent(10_000)
             .with_log_keys(true);

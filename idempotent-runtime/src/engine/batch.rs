@@ -5,7 +5,7 @@ use super::backoff::Backoff;
 use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS};
 use super::call::Prepared;
 use super::core::Core;
-use super::run::{Decision, conclude, decide, refuse, verb};
+use super::run::{Decision, conclude, decide, refuse, unprotected, verb};
 use super::running::Running;
 use super::settle::{self, Handoff};
 use super::slots::Sent;
@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
-use crate::operation::Outcome;
+use crate::operation::{Outcome, Recorded};
 use crate::race::{First, race};
 use crate::store::{BeginRequest, StoreError, StoreErrorKind, Token};
 use std::collections::HashSet;
@@ -163,15 +163,16 @@ async fn settle<T, E>(
         }
         return;
     }
-    let settlements: Vec<_> = granted
+    let (settlements, planned): (Vec<_>, Vec<_>) = granted
         .iter_mut()
         .zip(&results)
         .map(|(grant, result)| {
-            let running = grant.running.as_mut()?;
+            let Some(running) = grant.running.as_mut() else { return (None, Recorded::No) };
             let verb = verb(running, answers, result);
-            running.settle(verb)
+            let planned = running.planned(&verb);
+            (running.settle(verb), planned)
         })
-        .collect();
+        .unzip();
     let core = Arc::clone(items[granted[0].index].call.core());
     let patience = core.sleep_until(core.clock.now().after(items[0].call.policy.lease));
     let recorded = Handoff::new(Arc::clone(&core), settle::record_many(core, settlements));
@@ -181,14 +182,16 @@ async fn settle<T, E>(
         First::Right(()) => Vec::new(),
     }
     .into_iter();
-    for (Grant { index, running }, result) in granted.into_iter().zip(results) {
+    for ((Grant { index, running }, result), planned) in
+        granted.into_iter().zip(results).zip(planned)
+    {
         let Item { end, answer, .. } = &mut items[index];
         let ended = ended.next().unwrap_or_else(|| Err(settle::not_recorded_yet()));
         *answer = Some(match running {
-            Some(running) => conclude(&running, answers, result, ended, end),
+            Some(running) => conclude(&running, answers, result, planned, ended, end),
             None => {
                 end.ends(Ending::Unprotected);
-                result.map(|value| Outcome { value, replayed: false, attempt: 1 })
+                unprotected(result)
             }
         });
     }

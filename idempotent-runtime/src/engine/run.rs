@@ -8,10 +8,10 @@ use super::settle::{Ended, Verb};
 use super::values::Kind;
 use crate::answers::{Answers, Encoding};
 use crate::codec::{CodecError, Codecs};
-use crate::config::{Mode, OnStoreError};
+use crate::config::{Mode, OnStoreError, OnUnrecorded};
 use crate::error::{Error, ErrorKind};
 use crate::observe::{self, BodyTimer, CallEnd, Ending, LoggedKey, names};
-use crate::operation::Outcome;
+use crate::operation::{Outcome, Recorded};
 use crate::options::whole_millis;
 use crate::store::{Failure, StoreError, StoreErrorKind, Value};
 use std::any::type_name;
@@ -58,7 +58,7 @@ pub(crate) fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
 }
 
 pub(super) fn unprotected<T, E>(answer: Result<T, E>) -> Result<Outcome<T>, E> {
-    answer.map(|value| Outcome { value, replayed: false, attempt: 1 })
+    answer.map(|value| Outcome { value, replayed: false, attempt: 1, recorded: Recorded::No })
 }
 
 pub(super) enum Decision<'a, T, E> {
@@ -100,7 +100,8 @@ pub(super) fn decide<'a, T, E>(
                 match replay(call, answers, value) {
                     Ok(value) => {
                         answers.replayed(&value);
-                        let outcome = Outcome { value, replayed: true, attempt: number };
+                        let recorded = Recorded::Yes;
+                        let outcome = Outcome { value, replayed: true, attempt: number, recorded };
                         return Decision::Answer(Ok(outcome), Ending::Replayed);
                     }
                     Err(error) => error,
@@ -211,15 +212,19 @@ async fn record<T, E>(
     answer: Result<T, E>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
-    let ended = running.end(verb(running, answers, &answer)).await;
-    conclude(running, answers, answer, ended, end)
+    let verb = verb(running, answers, &answer);
+    let planned = running.planned(&verb);
+    let ended = running.end(verb).await;
+    conclude(running, answers, answer, planned, ended, end)
 }
 
-/// What the caller gets, once it is known how the end of its attempt was recorded.
+/// What the caller gets, once it is known how the end of its attempt was recorded: as `planned`, or
+/// otherwise.
 pub(super) fn conclude<T, E>(
     running: &Running<'_>,
     answers: &Answers<T, E>,
     answer: Result<T, E>,
+    planned: Recorded,
     ended: Result<Ended, StoreError>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
@@ -230,13 +235,28 @@ pub(super) fn conclude<T, E>(
             Err((answers.refuse)(running.error(ErrorKind::Superseded)))
         }
         (Ok(value), ended) => {
-            if let Err(error) = ended {
-                observe::rare(names::UNRECORDED, operation);
-                let operation: &str = operation;
-                tracing::warn!(target: "idempotent", operation, %error, "answer not recorded yet");
-            }
             end.ends(Ending::Executed);
-            Ok(Outcome { value, replayed: false, attempt: running.lease().attempt.number })
+            let recorded = match ended {
+                Ok(Ended::RecordedWithoutValue) => Recorded::WithoutValue,
+                Ok(Ended::Recorded | Ended::Vanished | Ended::Superseded) => planned,
+                Err(error) => {
+                    unrecorded(running, &error);
+                    // Nothing was to be recorded: the caller loses nothing by it.
+                    if planned == Recorded::No {
+                        planned
+                    } else if running.on_unrecorded() == OnUnrecorded::Error {
+                        let text = error.to_string();
+                        let error = running.error(ErrorKind::Unrecorded).with_source(error);
+                        return Err((answers.refuse)(
+                            error.with_message(text).after_the_body_ran(),
+                        ));
+                    } else {
+                        Recorded::NotYet
+                    }
+                }
+            };
+            let attempt = running.lease().attempt.number;
+            Ok(Outcome { value, replayed: false, attempt, recorded })
         }
         (Err(error), ended) => {
             if let Ok(Ended::Superseded) = ended {
@@ -246,6 +266,15 @@ pub(super) fn conclude<T, E>(
             Err(error)
         }
     }
+}
+
+/// Tells that the store has not acknowledged an answer.
+fn unrecorded(running: &Running<'_>, error: &StoreError) {
+    let Lease { operation, .. } = running.lease();
+    observe::rare(names::UNRECORDED, operation);
+    let operation: &str = operation;
+    let key = running.lease().logged_key(running.core());
+    tracing::warn!(target: "idempotent", operation, key, %error, "answer not recorded yet");
 }
 
 /// A body that is dropped when it has ended or its caller has gone, and not later: its destructors

@@ -6,10 +6,12 @@ use super::lease::Lease;
 use super::place::Place;
 use super::settle::{self, Ended, Handoff, Settlement, Verb};
 use crate::clock::Moment;
-use crate::config::Mode;
+use crate::config::{Mode, OnUnrecorded};
 use crate::current::{Current, current};
 use crate::error::{Error, ErrorKind};
 use crate::observe;
+use crate::options::Policy;
+use crate::outcome::Recorded;
 use crate::race::{First, race};
 use crate::store::{Answer, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ pub(crate) struct Running<'a> {
     phase: Phase,
     mode: Mode,
     max_value_bytes: usize,
+    on_unrecorded: OnUnrecorded,
     place: Option<Box<Place>>,
 }
 
@@ -55,9 +58,10 @@ impl<'a> Running<'a> {
             observe::in_flight(|| leases.count());
         }
         let instance = call.instance.by_ref();
-        let max_value_bytes = call.policy.max_value_bytes;
+        let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
         let place = place.map(Box::new);
-        Self { instance, lease, phase: Phase::Granted, mode, max_value_bytes, place }
+        let phase = Phase::Granted;
+        Self { instance, lease, phase, mode, max_value_bytes, on_unrecorded, place }
     }
 
     /// Checks that the grant is still worth something: the answer may have taken long to come.
@@ -109,6 +113,23 @@ impl<'a> Running<'a> {
         self.max_value_bytes
     }
 
+    /// What the caller gets if its value is not recorded.
+    pub(crate) fn on_unrecorded(&self) -> OnUnrecorded {
+        self.on_unrecorded
+    }
+
+    /// What an answer is once the store has acknowledged `verb`.
+    pub(crate) fn planned(&self, verb: &Verb) -> Recorded {
+        match verb {
+            _ if self.mode == Mode::Window => Recorded::No,
+            Verb::Complete { value: None, .. } if self.mode == Mode::Strong => {
+                Recorded::WithoutValue
+            }
+            Verb::Complete { .. } => Recorded::Yes,
+            Verb::Fail(_) | Verb::Abandon | Verb::Release => Recorded::No,
+        }
+    }
+
     /// Whether values are kept for later calls.
     pub(crate) fn keeps_values(&self) -> bool {
         self.mode == Mode::Strong
@@ -121,6 +142,7 @@ impl<'a> Running<'a> {
             phase: self.phase,
             mode: self.mode,
             max_value_bytes: self.max_value_bytes,
+            on_unrecorded: self.on_unrecorded,
             place: self.place.take(),
         };
         self.phase = Phase::Ended;

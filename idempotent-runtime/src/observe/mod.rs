@@ -101,6 +101,8 @@ impl From<ErrorKind> for Ending {
             | ErrorKind::NotReplicated
             | ErrorKind::ShuttingDown => Self::Refused,
             ErrorKind::Superseded => Self::Superseded,
+            // The value is dropped, the execution is not.
+            ErrorKind::Unrecorded => Self::Executed,
             ErrorKind::ResultUnavailable | ErrorKind::Undecodable => Self::Unreadable,
         }
     }
