@@ -57,6 +57,7 @@ pub mod problem;
 mod race;
 mod site;
 pub mod store;
+mod switch;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -77,6 +78,7 @@ pub use instance::{BuildError, Builder, Drained, Idempotency};
 pub use key::KeyPart;
 pub use operation::{Operation, Outcome, Recorded};
 pub use store::Resolution;
+pub use switch::DISABLED;
 pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens, UsedToken};
 
 #[doc = include_str!("../docs/key_part.md")]

@@ -10,6 +10,7 @@ mod concurrency;
 mod config;
 mod detach;
 mod detach_ends;
+mod disabled;
 mod faults;
 mod hostile;
 mod keys;

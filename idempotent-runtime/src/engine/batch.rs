@@ -5,7 +5,7 @@ use super::backoff::Backoff;
 use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS};
 use super::call::Prepared;
 use super::core::Core;
-use super::run::{Decision, conclude, decide, refuse, unprotected, verb};
+use super::run::{Decision, conclude, decide, refuse, unprotected, verb, warn_disabled};
 use super::running::Running;
 use super::settle::{self, Handoff};
 use super::slots::Sent;
@@ -75,8 +75,12 @@ async fn execute<I, T, E, B, F>(
     F: Future<Output = Vec<Result<T, E>>>,
 {
     let mut seen = HashSet::new();
+    let mut is_first = |call: &Prepared<'_>| {
+        // Without protection nothing is a repeat.
+        call.core().is_disabled() || seen.insert(call.key.clone())
+    };
     let (firsts, repeats): (Vec<_>, Vec<_>) =
-        (0..items.len()).partition(|&index| seen.insert(items[index].call.key.clone()));
+        (0..items.len()).partition(|&index| is_first(&items[index].call));
     let mut granted = ask(items, &firsts, answers).await;
     if !granted.is_empty() {
         let taken = granted.iter().filter_map(|grant| inputs[grant.index].take()).collect();
@@ -119,6 +123,10 @@ async fn ask<T, E>(
         return Vec::new();
     }
     let calls: Vec<_> = indexes.iter().map(|&index| &items[index].call).collect();
+    if calls[0].core().is_disabled() {
+        calls.into_iter().for_each(warn_disabled);
+        return indexes.iter().map(|&index| Grant { index, running: None }).collect();
+    }
     let begun = begin_many(&calls).await;
     let mut granted = Vec::new();
     for (&index, (answer, sent_at)) in indexes.iter().zip(begun) {

@@ -85,6 +85,10 @@ pub(super) fn decide<'a, T, E>(
 ) -> Decision<'a, T, E> {
     let error = match acquired {
         Acquired::Granted(running) => return Decision::Run(running),
+        Acquired::Disabled => {
+            warn_disabled(call);
+            return Decision::RunUnprotected;
+        }
         Acquired::Refused(error) => match refused(call, error) {
             Some(error) => error,
             None => return Decision::RunUnprotected,
@@ -127,6 +131,13 @@ pub(super) fn decide<'a, T, E>(
     };
     let ending = Ending::from(error.kind());
     Decision::Answer(Err((answers.refuse)(error)), ending)
+}
+
+/// Tells that a body runs on an instance that is disabled.
+pub(crate) fn warn_disabled(call: &Prepared<'_>) {
+    let operation: &str = &call.operation;
+    let key = call.logged_key(&call.core().config.load());
+    tracing::warn!(target: "idempotent", operation, key, "disabled: running without protection");
 }
 
 /// The error of a call that would be one attempt too many in this process.

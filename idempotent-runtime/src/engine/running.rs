@@ -2,18 +2,18 @@
 
 use super::call::{InstanceRef, Prepared};
 use super::core::Core;
-use super::lease::Lease;
+use super::lease::{Lease, Terms};
 use super::place::Place;
 use super::settle::{self, Ended, Handoff, Settlement, Verb};
 use crate::clock::Moment;
-use crate::config::{Mode, OnUnrecorded};
+use crate::config::{LONGEST, Mode, OnUnrecorded};
 use crate::current::{Current, current};
 use crate::error::{Error, ErrorKind};
 use crate::observe;
 use crate::options::Policy;
 use crate::outcome::Recorded;
 use crate::race::{First, race};
-use crate::store::{Answer, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture};
+use crate::store::{Answer, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture, Token};
 use std::sync::Arc;
 
 /// A granted attempt. Dropped before its body started, it is released; dropped after, abandoned.
@@ -62,6 +62,26 @@ impl<'a> Running<'a> {
         let place = place.map(Box::new);
         let phase = Phase::Granted;
         Self { instance, lease, phase, mode, max_value_bytes, on_unrecorded, place }
+    }
+
+    /// An attempt of a disabled instance: it holds nothing, and nothing follows it.
+    pub(crate) fn unprotected(call: &'a Prepared<'_>) -> Self {
+        let now = call.core().clock.now();
+        let attempt = call.request(Token::random(), now).first_attempt();
+        let terms = Terms { length: LONGEST, max_run: LONGEST, ..call.terms(now) };
+        // Of no instance: it keeps nobody from its key, not even the calls inside it.
+        let lease =
+            Lease::new(call.operation.clone(), call.key.clone(), attempt, &terms, 0, current());
+        let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
+        Self {
+            instance: call.instance.by_ref(),
+            lease: Arc::new(lease),
+            phase: Phase::Started,
+            mode: Mode::Window,
+            max_value_bytes,
+            on_unrecorded,
+            place: None,
+        }
     }
 
     /// Checks that the grant is still worth something: the answer may have taken long to come.
