@@ -3,7 +3,8 @@
 
 use idempotent_runtime::testing::Ledger;
 use idempotent_runtime::{
-    Error, ErrorKind, Idempotency, REQUIRE_INSTALLED, idempotent, require_installed,
+    Config, DISABLED, Error, ErrorKind, Idempotency, REQUIRE_INSTALLED, idempotent,
+    require_installed,
 };
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -23,6 +24,7 @@ fn in_a_process(name: &str, variables: &[(&str, &str)], scene: fn()) {
         .args(["--exact", name, "--test-threads=1"])
         .env(SCENE, name)
         .env_remove(REQUIRE_INSTALLED)
+        .env_remove(DISABLED)
         .envs(variables.iter().copied())
         .output()
         .unwrap();
@@ -102,6 +104,39 @@ fn configuration_comes_from_the_environment() {
             assert_eq!(config.mode, idempotent_runtime::Mode::Strong);
         },
     );
+}
+
+#[test]
+fn the_environment_disables_an_instance_that_allows_it_and_no_other() {
+    in_a_process(
+        "the_environment_disables_an_instance_that_allows_it_and_no_other",
+        &[(DISABLED, "1")],
+        || {
+            let events = support::events::collect();
+            let ignored = || events.take("the variable is ignored: the instance does not allow it");
+            let protected = Idempotency::in_memory().unwrap();
+            assert!(protected.is_enabled());
+            assert_eq!(ignored().len(), 1, "somebody expected it to work");
+            let builder = Idempotency::builder().allow_disable_by_env();
+            let switched = builder.config(Config::from_env().unwrap()).build().unwrap();
+            assert!(!switched.is_enabled());
+            assert_eq!(ignored().len(), 0);
+            switched.install().unwrap();
+            let ledger = Ledger::new();
+            for run in 1..=3 {
+                assert_eq!(block_on(create(&ledger, 1)).unwrap(), run);
+            }
+        },
+    );
+}
+
+#[test]
+fn an_unclear_variable_is_an_error_where_it_counts() {
+    in_a_process("an_unclear_variable_is_an_error_where_it_counts", &[(DISABLED, "no")], || {
+        assert!(Idempotency::in_memory().unwrap().is_enabled());
+        let error = Idempotency::builder().allow_disable_by_env().build().unwrap_err();
+        assert!(error.to_string().contains("`IDEMPOTENT_DISABLED`"), "{error}");
+    });
 }
 
 #[derive(Clone, Default)]

@@ -83,6 +83,22 @@ fn every_call_ends_in_exactly_one_outcome() {
             ends(Ending::Unprotected);
             bench.store.all_up();
 
+            let off = idempotent_runtime::Idempotency::builder().disabled().build().unwrap();
+            let off = || off.operation("o").key("d");
+            off().run(ok()).await.unwrap();
+            ends(Ending::Unprotected);
+            off().run_detached(Answers::kept(), ok()).await.unwrap();
+            ends(Ending::Unprotected);
+            off().run_batch([(1, ())], |_| async { vec![Ok::<u8, Error>(1)] }).await;
+            ends(Ending::Unprotected);
+            let idempotent_runtime::Begin::Fresh(attempt) = off().begin().await.unwrap() else {
+                panic!()
+            };
+            attempt.complete(&1).await.unwrap();
+            ends(Ending::Unprotected);
+            drop(off().begin().await.unwrap());
+            ends(Ending::Unprotected);
+
             let blocked = || op().key("b").abandon(idempotent_runtime::Abandon::Block);
             let pending = blocked().run(std::future::pending::<Result<u8, Error>>());
             assert!(poll_at_most(20, pending).await.is_none());

@@ -7,8 +7,8 @@ use crate::key::Key;
 use crate::list;
 use crate::mistake::Mistakes;
 use crate::value::{
-    Abandon, Bare, Flag, FunctionPath, Given, Length, Message, Mode, OnStoreError, OperationName,
-    RuntimePath, Wait,
+    Abandon, Bare, Flag, FunctionPath, Given, Length, Message, Mode, OnStoreError, OnUnrecorded,
+    OperationName, RuntimePath, Wait,
 };
 
 /// What can be said about an argument without its value.
@@ -34,7 +34,7 @@ const fn flag(name: &'static str) -> Argument {
     Argument { takes_value: false, ..value(name, name) }
 }
 
-pub(crate) const ARGUMENTS: [Argument; 18] = [
+pub(crate) const ARGUMENTS: [Argument; 19] = [
     key("key", "key = \"req.order_id\""),
     value("expire", "expire = \"5m\""),
     value("mode", "mode = \"strong\""),
@@ -48,6 +48,7 @@ pub(crate) const ARGUMENTS: [Argument; 18] = [
     value("final_errors", "final_errors = OrderError::is_final"),
     value("abandon", "abandon = \"block\""),
     value("on_store_error", "on_store_error = \"run\""),
+    value("on_unrecorded", "on_unrecorded = \"error\""),
     value("on_replay", "on_replay = count_replay"),
     value("expire_with", "expire_with = retention"),
     flag("detach"),
@@ -76,6 +77,7 @@ pub(crate) struct Args {
     pub(crate) final_errors: Option<Given<FunctionPath>>,
     pub(crate) abandon: Option<Given<Abandon>>,
     pub(crate) on_store_error: Option<Given<OnStoreError>>,
+    pub(crate) on_unrecorded: Option<Given<OnUnrecorded>>,
     pub(crate) on_replay: Option<Given<FunctionPath>>,
     pub(crate) expire_with: Option<Given<FunctionPath>>,
     pub(crate) detach: Option<Given<Flag>>,
@@ -114,6 +116,7 @@ impl Args {
             final_errors,
             abandon,
             on_store_error,
+            on_unrecorded,
             on_replay,
             expire_with,
             detach,
@@ -133,6 +136,7 @@ impl Args {
         each(final_errors, mistakes);
         each(abandon, mistakes);
         each(on_store_error, mistakes);
+        each(on_unrecorded, mistakes);
         each(on_replay, mistakes);
         each(expire_with, mistakes);
         each(detach, mistakes);

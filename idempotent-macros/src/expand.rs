@@ -106,6 +106,10 @@ impl<'a> Expansion<'a> {
                 "on_store_error",
                 value(&args.on_store_error).map(|choice| one_of("OnStoreError", variant(choice))),
             ),
+            (
+                "on_unrecorded",
+                value(&args.on_unrecorded).map(|choice| one_of("OnUnrecorded", variant(choice))),
+            ),
         ]
         .into_iter()
         .filter_map(|(setter, value)| Some(self.set(setter, value?)));

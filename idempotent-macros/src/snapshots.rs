@@ -145,6 +145,7 @@ fn every_argument() {
         final_errors = OrderError::is_final,
         abandon = "block",
         on_store_error = "run",
+        on_unrecorded = "error",
         on_replay = count_replay,
         expire_with = "retention_of",
         detach = false,

@@ -102,6 +102,7 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
                 named(&args.fingerprint),
                 named(&args.final_errors),
                 named(&args.abandon),
+                named(&args.on_unrecorded),
                 named(&args.on_replay),
                 named(&args.expire_with),
             ],

@@ -9,7 +9,7 @@ use darling::FromMeta;
 use proc_macro2::Ident;
 use syn::{Expr, ExprLit, Lit, Meta};
 
-pub(crate) use self::choice::{Abandon, Mode, OnStoreError, variant};
+pub(crate) use self::choice::{Abandon, Mode, OnStoreError, OnUnrecorded, variant};
 pub(crate) use self::duration::{Length, Wait};
 pub(crate) use self::path::{Bare, FunctionPath, RuntimePath};
 pub(crate) use self::text::{Message, OperationName};

@@ -2,7 +2,9 @@
 
 use crate::codec::Codecs;
 use crate::current::Current;
-use crate::engine::{Acquired, Ended, Kind, Prepared, Running, Verb, keep, over_limit};
+use crate::engine::{
+    Acquired, Ended, Kind, Prepared, Running, Verb, gone, keep, over_limit, warn_disabled,
+};
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::RecordKey;
@@ -10,6 +12,7 @@ use crate::observe::{CallEnd, Ending, LoggedKey};
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
 use crate::store::{Failure, Value};
+use crate::switch::Protection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -60,7 +63,14 @@ impl Begin {
         let (begin, ending) = match acquired {
             Acquired::Granted(mut running) => {
                 running.start();
-                return Ok(Self::Fresh(Attempt { running: running.into_owned(), end }));
+                let running = running.into_owned();
+                return Ok(Self::Fresh(Attempt { running, end, protection: Protection::On }));
+            }
+            Acquired::Disabled => {
+                warn_disabled(call);
+                end.ends(Ending::Unprotected);
+                let running = Running::unprotected(call).into_owned();
+                return Ok(Self::Fresh(Attempt { running, end, protection: Protection::Off }));
             }
             Acquired::Succeeded { number, value } => {
                 (Self::Replay(stored(number, Kind::Value, value)), Ending::Replayed)
@@ -128,7 +138,9 @@ impl Stored {
 
 /// A right to run, by hand. Its lease is renewed until it ends.
 ///
-/// Dropped without an end, it counts as started: `abandon` decides what the next caller gets.
+/// Dropped without an end, it counts as started: `abandon` decides what the next caller gets. On an
+/// instance that is [disabled](crate::Builder::disabled) there is no record, and its end changes
+/// nothing.
 ///
 /// ```
 /// use idempotent_runtime::{Begin, Idempotency, Mode};
@@ -149,6 +161,7 @@ impl Stored {
 pub struct Attempt {
     running: Running<'static>,
     end: CallEnd,
+    protection: Protection,
 }
 
 impl Attempt {
@@ -195,7 +208,7 @@ impl Attempt {
         let value = self
             .running
             .keeps_values()
-            .then(|| keep(&self.running, Kind::Value, encoded))
+            .then(|| keep::<T>(&self.running, Kind::Value, encoded))
             .flatten();
         self.end(Verb::Complete { value, retention: whole_millis(retention) }).await
     }
@@ -214,11 +227,15 @@ impl Attempt {
     /// As [`complete`](Attempt::complete).
     pub async fn fail_for_good<E: Serialize>(self, error: &E) -> Result<(), Error> {
         let encoded = self.running.core().values.codecs.encode(error);
-        let error = keep(&self.running, Kind::Error, encoded);
+        let error = keep::<E>(&self.running, Kind::Error, encoded);
         self.end(Verb::Fail(Failure::Final(error))).await
     }
 
     async fn end(mut self, verb: Verb) -> Result<(), Error> {
+        if self.protection == Protection::Off {
+            // There is no record to be written.
+            return Ok(());
+        }
         let succeeds = matches!(verb, Verb::Complete { .. });
         let ended = self.running.end(verb).await;
         self.end.ends(match &ended {
@@ -228,6 +245,7 @@ impl Attempt {
         });
         match ended {
             Ok(Ended::Superseded) => Err(self.running.error(ErrorKind::Superseded)),
+            Ok(Ended::Gone) => Err(gone(&self.running)),
             Ok(_) => Ok(()),
             Err(error) => {
                 let operation = &self.running.lease().operation;

@@ -5,7 +5,7 @@ use crate::config::Abandon;
 use crate::engine::{Prepared, Values};
 use crate::error::{Error, ErrorKind};
 use crate::observe::{CallEnd, Ending};
-use crate::operation::{Operation, Outcome};
+use crate::operation::{Operation, Outcome, Recorded};
 use crate::options::whole_millis;
 use crate::store::{
     Begun, Claim, Effect, EffectTerms, Effected, RedisStore, StoreErrorKind, Token, Value,
@@ -114,7 +114,9 @@ async fn run<T: DeserializeOwned>(
             let stored = [&[id::JSON], &answer[..]].concat();
             let value =
                 decode(call, &core.values, &stored.into()).map_err(Error::after_the_body_ran)?;
-            Ok(EffectOutcome::Applied(Outcome { value, replayed: false, attempt: number }))
+            let recorded = Recorded::Yes;
+            let outcome = Outcome { value, replayed: false, attempt: number, recorded };
+            Ok(EffectOutcome::Applied(outcome))
         }
         Effected::Refused { reason } => Ok(EffectOutcome::Refused { reason }),
         Effected::Failed { reason } => {
@@ -134,7 +136,8 @@ fn found<T: DeserializeOwned>(
     Err(match begun {
         Begun::Succeeded { number, value: Some(value) } => {
             let value = decode(call, &call.core().values, &value)?;
-            let outcome = Outcome { value, replayed: true, attempt: number };
+            let recorded = Recorded::Yes;
+            let outcome = Outcome { value, replayed: true, attempt: number, recorded };
             return Ok(EffectOutcome::Applied(outcome));
         }
         Begun::Succeeded { value: None, .. } => call.error(ErrorKind::ResultUnavailable),

@@ -51,6 +51,9 @@ pub enum ErrorKind {
     ShuttingDown,
     /// Another attempt took over, or an operator freed the key. The value was dropped.
     Superseded,
+    /// The body returned a value, which the store has not acknowledged, and `on_unrecorded` is
+    /// `error`. The value was dropped; it may still be recorded.
+    Unrecorded,
     /// It succeeded, but its value was not kept.
     ResultUnavailable,
     /// The stored value does not fit the type, the codec or the format version.
@@ -75,6 +78,7 @@ impl ErrorKind {
             Self::NotReplicated => "too few replicas",
             Self::ShuttingDown => "shutting down",
             Self::Superseded => "superseded by another attempt or by an operator",
+            Self::Unrecorded => "done, but the result is not recorded",
             Self::ResultUnavailable => "done before, but the result was not kept",
             Self::Undecodable => "the stored result cannot be read",
             Self::Misconfigured => "set up wrongly",
@@ -164,7 +168,8 @@ impl Error {
             | ErrorKind::StoreFull
             | ErrorKind::NotReplicated
             | ErrorKind::ShuttingDown
-            | ErrorKind::Superseded => true,
+            | ErrorKind::Superseded
+            | ErrorKind::Unrecorded => true,
             ErrorKind::Duplicate => self.0.retry_after.is_some(),
             _ => false,
         }

@@ -9,6 +9,7 @@ use crate::operation::Operation;
 use crate::operation_name::OperationName;
 use crate::race::{First, race};
 use crate::store::{MemoryStore, Store};
+use crate::switch::{DISABLED, Switch};
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
@@ -97,6 +98,12 @@ impl Idempotency {
         self.0.keeper.leases().count()
     }
 
+    /// Whether it protects bodies against duplicates. False after
+    /// [`Builder::disabled`], and where the environment turned it off.
+    pub fn is_enabled(&self) -> bool {
+        !self.0.is_disabled()
+    }
+
     /// The store.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store
@@ -153,6 +160,7 @@ pub struct Builder {
     clock: Clock,
     codecs: Codecs,
     codec_error: Option<crate::codec::CodecError>,
+    switch: Switch,
     #[cfg(feature = "encryption")]
     encryption: Option<crate::codec::Encryption>,
 }
@@ -206,15 +214,62 @@ impl Builder {
         self
     }
 
+    /// Turns idempotency off, for local runs: every body runs, and the store is not asked.
+    ///
+    /// Each such run is reported as a warning and counted as `unprotected`. Keys are still checked, so
+    /// that a call without one fails here as it does elsewhere. One-time tokens, effects inside Redis
+    /// and the verbs of operators go on to work on the store.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, Idempotency, Mode};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::builder().disabled().build()?;
+    /// let order = || idem.operation("orders.create").key(42).mode(Mode::Strong);
+    /// assert_eq!(order().run(async { Ok::<u8, Error>(1) }).await?, 1);
+    /// assert_eq!(order().run(async { Ok::<u8, Error>(2) }).await?, 2);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn disabled(mut self) -> Self {
+        self.switch.disabled = true;
+        self
+    }
+
+    /// Lets the environment turn idempotency off: `IDEMPOTENT_DISABLED=1`, or `true`, does what
+    /// [`disabled`](Builder::disabled) does. It is read when the instance is built.
+    ///
+    /// Without this the variable has no effect but a warning. A program for production leaves it out,
+    /// or puts it behind `cfg!(debug_assertions)`.
+    ///
+    /// ```
+    /// # use idempotent_runtime::Idempotency;
+    /// let mut builder = Idempotency::builder();
+    /// if cfg!(debug_assertions) {
+    ///     builder = builder.allow_disable_by_env();
+    /// }
+    /// assert!(builder.build()?.is_enabled());
+    /// # Ok::<(), idempotent_runtime::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn allow_disable_by_env(mut self) -> Self {
+        self.switch.env_allowed = true;
+        self
+    }
+
     /// Builds the instance and starts its thread.
     ///
     /// # Errors
-    /// The configuration is impossible, two codecs have one id, or the thread cannot be started.
+    /// The configuration is impossible, two codecs have one id, [`DISABLED`] has a value that is
+    /// neither on nor off where it counts, or the thread cannot be started.
     pub fn build(self) -> Result<Idempotency, BuildError> {
         self.config.validate().map_err(BuildError::new)?;
         if let Some(error) = self.codec_error {
             return Err(BuildError::new(error));
         }
+        let variable = std::env::var_os(DISABLED);
+        let protection = self.switch.decide(variable.as_deref()).map_err(BuildError::new)?;
         let store = self.store.unwrap_or_else(|| {
             let options = crate::store::MemoryOptions::new().clock(self.clock.clone());
             Arc::new(MemoryStore::with(options))
@@ -224,7 +279,9 @@ impl Builder {
             #[cfg(feature = "encryption")]
             encryption: self.encryption,
         };
-        let core = Core::start(store, self.config, self.clock, values).map_err(BuildError::new)?;
+        let mut core =
+            Core::start(store, self.config, self.clock, values).map_err(BuildError::new)?;
+        core.protection = protection;
         Ok(Idempotency(Arc::new(core)))
     }
 

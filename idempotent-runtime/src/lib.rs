@@ -52,10 +52,12 @@ pub mod observe;
 mod operation;
 mod operation_name;
 mod options;
+mod outcome;
 pub mod problem;
 mod race;
 mod site;
 pub mod store;
+mod switch;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -65,7 +67,7 @@ pub use ambient::Ambient;
 pub use answers::Answers;
 pub use attempt::{Attempt, Begin, Stored};
 pub use clock::Clock;
-pub use config::{Abandon, Config, ConfigError, Mode, OnStoreError, retention};
+pub use config::{Abandon, Config, ConfigError, Mode, OnStoreError, OnUnrecorded, retention};
 pub use current::{Current, current};
 #[cfg(feature = "redis")]
 pub use effects::EffectOutcome;
@@ -74,8 +76,9 @@ pub use fingerprint::Fingerprint;
 pub use install::{InstallError, REQUIRE_INSTALLED, require_installed};
 pub use instance::{BuildError, Builder, Drained, Idempotency};
 pub use key::KeyPart;
-pub use operation::{Operation, Outcome};
+pub use operation::{Operation, Outcome, Recorded};
 pub use store::Resolution;
+pub use switch::DISABLED;
 pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens, UsedToken};
 
 #[doc = include_str!("../docs/key_part.md")]

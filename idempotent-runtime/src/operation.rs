@@ -2,7 +2,7 @@
 
 use crate::answers::Answers;
 use crate::attempt::Begin;
-use crate::config::{Abandon, Mode, OnStoreError};
+use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::engine::{
     Call, InstanceRef, Kind, Prepared, acquire, acquire_now, record_key, refuse, run, run_batch,
     run_detached,
@@ -14,6 +14,7 @@ use crate::key::{Encoded, KeyPart, RecordKey};
 use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
 use crate::options::{Options, whole_millis};
+pub use crate::outcome::{Outcome, Recorded};
 use crate::store::{Forgotten, Record, Resolution, Resolved};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,18 +36,6 @@ pub struct Operation<'a> {
     hash_tag: Option<String>,
     fingerprint: Option<Fingerprint>,
     options: Options,
-}
-
-/// What a call returned, and where from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Outcome<T> {
-    /// The body's value.
-    pub value: T,
-    /// Whether it was stored before, rather than made by this call.
-    pub replayed: bool,
-    /// The number of the attempt that made it.
-    pub attempt: u32,
 }
 
 impl<'a> Operation<'a> {
@@ -139,6 +128,28 @@ impl<'a> Operation<'a> {
     #[inline]
     pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.options.on_store_error = Some(on_store_error);
+        self
+    }
+
+    /// What the caller gets when its body returned a value and the store has not acknowledged it.
+    ///
+    /// Functions that run without protection, keep no value, or take a window return their value in
+    /// either case.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, Idempotency, OnUnrecorded};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Error> {
+    /// let idem = Idempotency::in_memory().unwrap();
+    /// let transfer = idem.operation("transfers.create").key(1).on_unrecorded(OnUnrecorded::Error);
+    /// // An `Ok` is one that repeat calls are told of.
+    /// transfer.run(async { Ok::<(), Error>(()) }).await?;
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    pub fn on_unrecorded(mut self, on_unrecorded: OnUnrecorded) -> Self {
+        self.options.on_unrecorded = Some(on_unrecorded);
         self
     }
 

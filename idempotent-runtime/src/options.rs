@@ -1,6 +1,6 @@
 //! What one function asks for, over what the configuration says.
 
-use crate::config::{Abandon, Config, LEASES, LONGEST, Mode, OnStoreError};
+use crate::config::{Abandon, Config, LEASES, LONGEST, Mode, OnStoreError, OnUnrecorded};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ pub(crate) struct Options {
     pub(crate) max_run: Option<Duration>,
     pub(crate) abandon: Option<Abandon>,
     pub(crate) on_store_error: Option<OnStoreError>,
+    pub(crate) on_unrecorded: Option<OnUnrecorded>,
 }
 
 impl Options {
@@ -27,6 +28,7 @@ impl Options {
         max_run: None,
         abandon: None,
         on_store_error: None,
+        on_unrecorded: None,
     };
 }
 
@@ -41,6 +43,7 @@ pub(crate) struct Policy {
     pub(crate) block_linger: Option<Duration>,
     pub(crate) mode: Mode,
     pub(crate) on_store_error: OnStoreError,
+    pub(crate) on_unrecorded: OnUnrecorded,
     pub(crate) max_value_bytes: usize,
     pub(crate) max_concurrent: Option<usize>,
 }
@@ -69,6 +72,7 @@ impl Policy {
             },
             mode: options.mode.unwrap_or(config.mode),
             on_store_error: options.on_store_error.unwrap_or(config.on_store_error),
+            on_unrecorded: options.on_unrecorded.unwrap_or(config.on_unrecorded),
             max_value_bytes: config.max_value_bytes,
             max_concurrent: config.max_concurrent,
         })

@@ -1,6 +1,6 @@
 //! What generated code calls. Not part of the public interface.
 
-pub use crate::config::{Abandon, Mode, OnStoreError};
+pub use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 pub use crate::key::{Encoded, Parts};
 pub use crate::site::Site;
 

@@ -63,6 +63,8 @@ problem_types! {
     OutcomeUnknown = 409 "outcome-unknown" "the outcome of an earlier request is unknown";
     /// Another attempt took over while this one ran.
     Superseded = 409 "superseded" "another request with this key took over";
+    /// It was done, and its answer is not known to be recorded.
+    NotRecorded = 503 "not-recorded" "handled, but the result is not recorded yet";
     /// It was done before, and its answer was not retained.
     ResultNotRetained = 409 "result-not-retained" "handled before, but the result was not retained";
     /// It was done before, and its answer cannot be read.
@@ -110,6 +112,7 @@ impl ProblemType {
             self,
             Self::InProgress
                 | Self::Superseded
+                | Self::NotRecorded
                 | Self::StoreUnavailable
                 | Self::StoreFull
                 | Self::NotReplicated
@@ -134,6 +137,7 @@ impl From<ErrorKind> for ProblemType {
             ErrorKind::NotReplicated => Self::NotReplicated,
             ErrorKind::ShuttingDown => Self::ShuttingDown,
             ErrorKind::Superseded => Self::Superseded,
+            ErrorKind::Unrecorded => Self::NotRecorded,
             ErrorKind::ResultUnavailable => Self::ResultNotRetained,
             ErrorKind::Undecodable => Self::ResultUnreadable,
         }

@@ -1,6 +1,6 @@
 //! What the attribute writes down about a function: its name and its choices.
 
-use crate::config::{Abandon, Mode, OnStoreError};
+use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::error::{Error, ErrorKind};
 use crate::operation_name::OperationName;
 use crate::options::Options;
@@ -55,6 +55,7 @@ impl Site {
         mode: Mode;
         abandon: Abandon;
         on_store_error: OnStoreError;
+        on_unrecorded: OnUnrecorded;
         wait: Duration;
         expire: Duration, not zero "`expire` must be longer than zero";
         lease: Duration, not zero "`lease` must be longer than zero";

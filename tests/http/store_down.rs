@@ -6,7 +6,7 @@ use crate::server::{Gate, held, held_first, number};
 use idempotent_http::IdempotencyLayer;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Verb;
-use idempotent_runtime::{Config, OnStoreError};
+use idempotent_runtime::{Config, OnStoreError, OnUnrecorded};
 use std::sync::Arc;
 use std::time::Duration;
 use support::redis::{RedisServer, signal};
@@ -75,6 +75,30 @@ async fn if_the_store_goes_down_while_the_handler_runs_its_response_gets_through
         })
         .await;
         server.post("/orders", "k").await.is_replay_of(&first);
+        assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_recorded_can_be_held_back_until_it_is() {
+    let config = Config::new().with_on_unrecorded(OnUnrecorded::Error);
+    for bench in crate::bench::both_with(config).await {
+        let gate = Gate::shut();
+        let (neighbour, store) = bench.neighbour().await;
+        let server = bench.serve(IdempotencyLayer::new(&neighbour), held_first(&gate)).await;
+        let first = tokio::spawn(send(server.keyed("/orders", "k")));
+        until(|| bench.runs() == 1).await;
+        store.all_down();
+        gate.admit(1);
+        let first = answer(&bench, first).await;
+        first.is_problem(503, ProblemType::NotRecorded.code());
+        assert!(first.retry_after() >= 1);
+        store.all_up();
+        until_async(|| async {
+            bench.tick(Duration::from_millis(10));
+            server.post("/orders", "k").await.is_replay()
+        })
+        .await;
         assert_eq!(bench.runs(), 1);
     }
 }

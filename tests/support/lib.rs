@@ -3,6 +3,7 @@
 
 pub mod calls;
 pub mod cluster;
+pub mod events;
 pub mod fake;
 pub mod history;
 pub mod http;

@@ -52,6 +52,19 @@ impl Value for OnStoreError {
     }
 }
 
+/// What the caller gets when its value is not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnUnrecorded {
+    Value,
+    Error,
+}
+
+impl Value for OnUnrecorded {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        Ok([Self::Value, Self::Error][choose(name, value, &["value", "error"])?])
+    }
+}
+
 /// The variant's name, for the generated code.
 pub(crate) fn variant(value: impl std::fmt::Debug) -> Ident {
     Ident::new(&format!("{value:?}"), Span::mixed_site())

@@ -1,7 +1,9 @@
 //! Values without their type, so that a codec can be a trait object.
 
+use std::cell::Cell;
 use std::fmt;
 
+use super::{Json, lossless::Lossless};
 use serde::{
     Deserializer, Serialize, Serializer,
     de::{DeserializeOwned, Error as _},
@@ -16,6 +18,21 @@ pub struct Encode<'a> {
 impl<'a> Encode<'a> {
     pub(super) fn new<T: Serialize>(value: &'a T) -> Self {
         Self { value }
+    }
+
+    /// The same value for a codec that writes JSON: a serializer that it is handed to fails on what
+    /// JSON cannot tell apart, as [`Json`](super::Json) does.
+    pub fn for_json(self) -> impl Serialize + 'a {
+        ForJson(self)
+    }
+}
+
+struct ForJson<'a>(Encode<'a>);
+
+impl Serialize for ForJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let refused = Cell::new(None);
+        self.0.serialize(Lossless::<_, Json>::new(serializer, &refused))
     }
 }
 

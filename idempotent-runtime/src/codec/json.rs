@@ -1,14 +1,25 @@
 //! JSON, the default codec.
 
+use std::cell::Cell;
+
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::lossless::{Format, Lossless};
 use super::{Codec, CodecError, Decode, Encode, id};
 
 /// Values as JSON: readable in the store, and tolerant of added fields.
 ///
-/// JSON has no form for maps whose keys are neither text nor numbers; such a value is recorded as
-/// succeeded without its value. `NaN` and infinities are written as `null`, `Some(None)` reads
-/// back as `None`, and a value nested more than 127 deep cannot be read back.
+/// A value that JSON cannot hold is refused, and recorded as succeeded without its value:
+///
+/// - a `Some` whose content is written as `null`: `Some(None)`, `Some(())`, `Some` of a unit struct;
+/// - floats that are not finite;
+/// - maps whose keys are neither text, numbers, truth values nor unit variants, and maps in which
+///   two keys are written alike;
+/// - values that nest deeper than 127.
+///
+/// What is written reads back equal if the type's `Serialize` and `Deserialize` agree on JSON. Some
+/// do not, and no serializer can tell: `#[serde(untagged)]` with variants that look alike,
+/// `#[serde(flatten)]` around maps with keys that are not text, `#[serde(skip)]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json;
 
@@ -38,8 +49,19 @@ impl Codec for Json {
 
 /// Appends a value.
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    serde_json::to_writer(out, value)
-        .map_err(|error| CodecError::because("value has no form in json", error))
+    let refused = Cell::new(None);
+    let mut json = serde_json::Serializer::new(out);
+    let written = value.serialize(Lossless::<_, Json>::new(&mut json, &refused));
+    match refused.take() {
+        Some(refusal) => Err(CodecError::text(format!("value has no form in json: {refusal}"))),
+        None => written.map_err(|error| CodecError::because("value has no form in json", error)),
+    }
+}
+
+impl Format for Json {
+    const HOLDS_NON_FINITE: bool = false;
+    const UNIT_STRUCT_IS_NULL: bool = true;
+    const KEYS_ARE_TEXT: bool = true;
 }
 
 /// Reads exactly one value.

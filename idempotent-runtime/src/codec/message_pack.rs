@@ -1,21 +1,23 @@
 //! MessagePack: binary, and smaller than JSON.
 
+use std::cell::Cell;
 use std::io::Cursor;
 
 use rmp_serde::decode::ReadReader;
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::lossless::{Format, Lossless, MAX_DEPTH};
 use super::{Codec, CodecError, Decode, Encode, id};
 
-/// Values as MessagePack, with field names, so that fields can be added and reordered. Values that
-/// nest deeper than 128 are not read, as in JSON.
+/// Values as MessagePack, with field names, so that fields can be added and reordered.
+///
+/// A value that MessagePack cannot hold is refused, and recorded as succeeded without its value: a
+/// `Some` whose content is written as nil, as `Some(None)` and `Some(())` are; a map in which two
+/// keys are written alike; a value that nests deeper than 127. Floats and keys may be of any kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessagePack;
 
 pub(super) const NAME: &str = "message-pack";
-
-/// How deep a value may nest, the same as in JSON.
-const MAX_DEPTH: usize = 128;
 
 impl Codec for MessagePack {
     fn id(&self) -> u8 {
@@ -41,8 +43,23 @@ impl Codec for MessagePack {
 
 /// Appends a value.
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    rmp_serde::encode::write_named(out, value)
-        .map_err(|error| CodecError::because("value has no form in message-pack", error))
+    let refused = Cell::new(None);
+    let mut packed = rmp_serde::Serializer::new(out).with_struct_map();
+    let written = value.serialize(Lossless::<_, MessagePack>::new(&mut packed, &refused));
+    match refused.take() {
+        Some(refusal) => {
+            Err(CodecError::text(format!("value has no form in message-pack: {refusal}")))
+        }
+        None => {
+            written.map_err(|error| CodecError::because("value has no form in message-pack", error))
+        }
+    }
+}
+
+impl Format for MessagePack {
+    const HOLDS_NON_FINITE: bool = true;
+    const UNIT_STRUCT_IS_NULL: bool = false;
+    const KEYS_ARE_TEXT: bool = false;
 }
 
 /// Reads exactly one value.
@@ -58,7 +75,7 @@ type Reader<'a> = rmp_serde::Deserializer<ReadReader<Cursor<&'a [u8]>>>;
 fn reader(bytes: &[u8]) -> Reader<'_> {
     let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
     // The reader's own limit is deeper than the stack of a thread may be.
-    reader.set_max_depth(MAX_DEPTH);
+    reader.set_max_depth(usize::from(MAX_DEPTH) + 1);
     reader
 }
 

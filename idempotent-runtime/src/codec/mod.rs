@@ -6,6 +6,7 @@
 mod erased;
 mod error;
 mod json;
+mod lossless;
 #[cfg(feature = "msgpack")]
 mod message_pack;
 mod registry;
@@ -35,7 +36,7 @@ pub use self::{
 ///   reserved, and an id that was used once MUST NOT be given to another format: stored values
 ///   carry it;
 /// - write bytes that `decode` reads back to an equal value, in every process that shares the
-///   store;
+///   store, and fail on a value for which it has none; [`Encode::for_json`] does that for JSON;
 /// - call [`Decode::deserialize`] exactly once in a successful `decode`, and fail when bytes are
 ///   left over after the value;
 /// - fail, and not invent a value, when the bytes are damaged.
@@ -60,7 +61,7 @@ pub use self::{
 ///     }
 ///
 ///     fn encode(&self, value: Encode<'_>) -> Result<Vec<u8>, CodecError> {
-///         serde_json::to_vec_pretty(&value).map_err(CodecError::new)
+///         serde_json::to_vec_pretty(&value.for_json()).map_err(CodecError::new)
 ///     }
 ///
 ///     fn decode(&self, bytes: &[u8], into: Decode<'_>) -> Result<(), CodecError> {

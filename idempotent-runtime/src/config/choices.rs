@@ -94,6 +94,17 @@ choice! {
     }
 }
 
+choice! {
+    /// What a caller gets when its body returned a value and the store has not acknowledged it.
+    OnUnrecorded, "on_unrecorded" {
+        /// The value. [`Outcome::recorded`](crate::Outcome::recorded) tells that it is not recorded.
+        Value = "value",
+        /// An error of the kind [`Unrecorded`](crate::ErrorKind::Unrecorded), which says that the
+        /// body ran.
+        Error = "error",
+    }
+}
+
 /// `"a", "b" or "c"`.
 pub(super) fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
@@ -118,6 +129,9 @@ mod tests {
         }
         for name in OnStoreError::ACCEPTED {
             assert_eq!(name.parse::<OnStoreError>().unwrap().as_str(), *name);
+        }
+        for name in OnUnrecorded::ACCEPTED {
+            assert_eq!(name.parse::<OnUnrecorded>().unwrap().as_str(), *name);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Abandon, Mode, OnStoreError};
+use super::{Abandon, Mode, OnStoreError, OnUnrecorded};
 
 pub(super) const KEY_PREFIX: &str = "idempotent:token:";
 pub(super) const EXPIRE: Duration = Duration::from_secs(300);
@@ -14,6 +14,7 @@ pub(super) const MAX_RUN: Duration = Duration::from_secs(60 * 60);
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) const ABANDON: Abandon = Abandon::Retry;
 pub(super) const ON_STORE_ERROR: OnStoreError = OnStoreError::Refuse;
+pub(super) const ON_UNRECORDED: OnUnrecorded = OnUnrecorded::Value;
 pub(super) const BLOCK_RETENTION: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub(super) const MAX_VALUE_BYTES: usize = 1024 * 1024;
 pub(super) const CLEANUP_INTERVAL: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{
-    Abandon, Config, ConfigError, Mode, OnStoreError,
+    Abandon, Config, ConfigError, Mode, OnStoreError, OnUnrecorded,
     choices::one_of,
     defaults, duration,
     names::{Setting, Spelling},
@@ -102,6 +102,7 @@ impl Draft {
             &mut config.on_store_error,
             self.choice(Setting::OnStoreError, OnStoreError::ACCEPTED)?,
         );
+        put(&mut config.on_unrecorded, self.choice(Setting::OnUnrecorded, OnUnrecorded::ACCEPTED)?);
         put(&mut config.max_value_bytes, self.count(Setting::MaxValueBytes)?);
         put(&mut config.max_concurrent, self.max_concurrent()?);
         put(&mut config.log_keys, self.truth(Setting::LogKeys)?);

@@ -9,7 +9,8 @@ use super::{
 };
 
 /// Variables of this crate that are not settings.
-const NOT_SETTINGS: [&str; 2] = ["IDEMPOTENT_REQUIRE_INSTALLED", "IDEMPOTENT_SERVERS"];
+const NOT_SETTINGS: [&str; 3] =
+    [crate::install::REQUIRE_INSTALLED, crate::switch::DISABLED, "IDEMPOTENT_SERVERS"];
 
 impl Config {
     /// Reads the environment: `IDEMPOTENT_EXPIRE=10m`, `IDEMPOTENT_MODE=strong`.
@@ -89,7 +90,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{Abandon, Mode, OnStoreError};
+    use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 
     fn vars(vars: &[(&str, &str)]) -> impl Iterator<Item = (String, String)> {
         vars.iter().map(|(name, value)| (name.to_string(), value.to_string()))
@@ -115,6 +116,7 @@ mod tests {
             ("IDEMPOTENT_WAIT", "2s"),
             ("IDEMPOTENT_ABANDON", "block"),
             ("IDEMPOTENT_ON_STORE_ERROR", "run"),
+            ("IDEMPOTENT_ON_UNRECORDED", "error"),
             ("IDEMPOTENT_MAX_VALUE_BYTES", "4096"),
             ("IDEMPOTENT_MAX_CONCURRENT", "10000"),
             ("IDEMPOTENT_LOG_KEYS", "true"),
@@ -127,6 +129,7 @@ mod tests {
             .with_wait(Duration::from_secs(2))
             .with_abandon(Abandon::Block)
             .with_on_store_error(OnStoreError::Run)
+            .with_on_unrecorded(OnUnrecorded::Error)
             .with_max_value_bytes(4096)
             .with_max_concurrent(10_000)
             .with_log_keys(true);
@@ -176,7 +179,11 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_settings_are_passed_over() {
-        let others = [("IDEMPOTENT_REQUIRE_INSTALLED", "1"), ("IDEMPOTENT_SERVERS", "redis")];
+        let others = [
+            ("IDEMPOTENT_REQUIRE_INSTALLED", "1"),
+            ("IDEMPOTENT_DISABLED", "1"),
+            ("IDEMPOTENT_SERVERS", "redis"),
+        ];
         assert_eq!(read(&others), Ok(Config::default()));
     }
 

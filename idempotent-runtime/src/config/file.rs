@@ -111,7 +111,7 @@ impl Serialize for Config {
     /// Writes what reads back to the same configuration; an invalid one is not written.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.validate().map_err(S::Error::custom)?;
-        let fields = 14 + usize::from(self.max_concurrent.is_some());
+        let fields = 15 + usize::from(self.max_concurrent.is_some());
         let mut out = serializer.serialize_struct("Config", fields)?;
         let mut text =
             |setting: Setting, value: &str| out.serialize_field(setting.file_name(), value);
@@ -125,6 +125,7 @@ impl Serialize for Config {
         text(Setting::RetryInterval, &duration::display(self.retry_interval))?;
         text(Setting::Abandon, self.abandon.as_str())?;
         text(Setting::OnStoreError, self.on_store_error.as_str())?;
+        text(Setting::OnUnrecorded, self.on_unrecorded.as_str())?;
         text(Setting::BlockRetention, &duration::display(self.block_retention))?;
         text(Setting::CleanupInterval, &duration::display(self.cleanup_interval))?;
         out.serialize_field(Setting::MaxValueBytes.file_name(), &self.max_value_bytes)?;
@@ -147,7 +148,7 @@ mod tests {
     use serde::de::value::{Error as ValueError, MapDeserializer};
 
     use super::*;
-    use crate::config::{Abandon, Mode, OnStoreError};
+    use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 
     fn json(text: &str) -> Result<Config, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
@@ -164,7 +165,8 @@ mod tests {
             r#"{
                 "key-prefix": "shop:", "expire": "24h", "mode": "strong", "message": "once only",
                 "wait": 2, "lease": "10s", "max-run": "5m", "retry-interval": "50ms",
-                "abandon": "block", "on-store-error": "run", "block-retention": "3d",
+                "abandon": "block", "on-store-error": "run", "on-unrecorded": "error",
+                "block-retention": "3d",
                 "max-value-bytes": 4096, "cleanup-interval": 60, "max-concurrent": 10000,
                 "log-keys": true
             }"#,
@@ -180,6 +182,7 @@ mod tests {
             .with_retry_interval(Duration::from_millis(50))
             .with_abandon(Abandon::Block)
             .with_on_store_error(OnStoreError::Run)
+            .with_on_unrecorded(OnUnrecorded::Error)
             .with_block_retention(Duration::from_secs(3 * 86_400))
             .with_max_value_bytes(4096)
             .with_cleanup_interval(Duration::from_secs(60))

@@ -24,7 +24,7 @@ pub(crate) use self::defaults::LONGEST;
 pub(crate) const LEASES: std::ops::RangeInclusive<Duration> =
     defaults::SHORTEST_LEASE..=defaults::LONGEST_LEASE;
 pub use self::{
-    choices::{Abandon, Mode, OnStoreError},
+    choices::{Abandon, Mode, OnStoreError, OnUnrecorded},
     error::ConfigError,
 };
 
@@ -92,6 +92,8 @@ pub struct Config {
     pub abandon: Abandon,
     /// What a call does when the store gives no answer. Default: `refuse`.
     pub on_store_error: OnStoreError,
+    /// What a caller gets when its value could not be recorded. Default: `value`.
+    pub on_unrecorded: OnUnrecorded,
     /// How long a key of unknown outcome stays closed if nobody resolves it. Default: `7d`.
     pub block_retention: Duration,
     /// The largest encoded value that is kept; a larger one is recorded as succeeded without its
@@ -118,6 +120,7 @@ impl Default for Config {
             retry_interval: defaults::RETRY_INTERVAL,
             abandon: defaults::ABANDON,
             on_store_error: defaults::ON_STORE_ERROR,
+            on_unrecorded: defaults::ON_UNRECORDED,
             block_retention: defaults::BLOCK_RETENTION,
             max_value_bytes: defaults::MAX_VALUE_BYTES,
             cleanup_interval: defaults::CLEANUP_INTERVAL,
@@ -211,6 +214,13 @@ impl Config {
         self
     }
 
+    /// Sets [`on_unrecorded`](Self::on_unrecorded).
+    #[must_use]
+    pub fn with_on_unrecorded(mut self, on_unrecorded: OnUnrecorded) -> Self {
+        self.on_unrecorded = on_unrecorded;
+        self
+    }
+
     /// Sets [`block_retention`](Self::block_retention).
     #[must_use]
     pub fn with_block_retention(mut self, block_retention: Duration) -> Self {
@@ -284,6 +294,7 @@ mod tests {
             retry_interval,
             abandon,
             on_store_error,
+            on_unrecorded,
             block_retention,
             max_value_bytes,
             cleanup_interval,
@@ -301,6 +312,7 @@ mod tests {
             ("retry_interval", duration::display(retry_interval)),
             ("abandon", abandon.to_string()),
             ("on_store_error", on_store_error.to_string()),
+            ("on_unrecorded", on_unrecorded.to_string()),
             ("block_retention", duration::display(block_retention)),
             ("max_value_bytes", max_value_bytes.to_string()),
             ("cleanup_interval", duration::display(cleanup_interval)),

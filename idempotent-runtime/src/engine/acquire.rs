@@ -22,6 +22,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) enum Acquired<'a> {
     Granted(Running<'a>),
+    /// The instance is disabled: the store was not asked.
+    Disabled,
     Succeeded {
         number: u32,
         value: Option<Value>,
@@ -49,8 +51,12 @@ pub(crate) enum Acquired<'a> {
     TooLate(StoreError),
 }
 
-/// Asks a local store. `None` if the call has to wait, or the store is not local.
+/// Asks a local store, and none if the instance is disabled. `None` if the call has to wait, or the
+/// store is not local.
 pub(crate) fn acquire_now<'a>(call: &'a Prepared<'_>) -> Option<Acquired<'a>> {
+    if call.core().is_disabled() {
+        return Some(Acquired::Disabled);
+    }
     if !call.core().local {
         return None;
     }

@@ -6,7 +6,7 @@ use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS};
 use super::call::Prepared;
 use super::core::Core;
 use super::release::{self, Copies, Unused};
-use super::run::{Decision, conclude, decide, refuse, verb};
+use super::run::{Decision, conclude, decide, refuse, unprotected, verb, warn_disabled};
 use super::running::Running;
 use super::settle::{self, Handoff, Verb};
 use crate::answers::Answers;
@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
-use crate::operation::Outcome;
+use crate::operation::{Outcome, Recorded};
 use crate::race::{First, race};
 use crate::store::{Armed, BeginRequest, Begun, StoreError, StoreErrorKind, Token};
 use std::collections::HashSet;
@@ -75,8 +75,12 @@ async fn execute<I, T, E, B, F>(
     F: Future<Output = Vec<Result<T, E>>>,
 {
     let mut seen = HashSet::new();
+    let mut is_first = |call: &Prepared<'_>| {
+        // Without protection nothing is a repeat.
+        call.core().is_disabled() || seen.insert(call.key.clone())
+    };
     let (firsts, repeats): (Vec<_>, Vec<_>) =
-        (0..items.len()).partition(|&index| seen.insert(items[index].call.key.clone()));
+        (0..items.len()).partition(|&index| is_first(&items[index].call));
     let mut granted = ask(items, &firsts, answers).await;
     if !granted.is_empty() {
         let taken = granted.iter().filter_map(|grant| inputs[grant.index].take()).collect();
@@ -122,6 +126,10 @@ async fn ask<T, E>(
         return Vec::new();
     }
     let calls: Vec<_> = indexes.iter().map(|&index| &items[index].call).collect();
+    if calls[0].core().is_disabled() {
+        calls.into_iter().for_each(warn_disabled);
+        return indexes.iter().map(|&index| Grant { index, running: None }).collect();
+    }
     let begun = begin_many(&calls).await;
     let mut acquired: Vec<_> =
         calls.iter().zip(begun).map(|(call, answer)| acquired(call, answer, None)).collect();
@@ -203,15 +211,16 @@ async fn settle<T, E>(
         }
         return;
     }
-    let settlements: Vec<_> = granted
+    let (settlements, planned): (Vec<_>, Vec<_>) = granted
         .iter_mut()
         .zip(&results)
         .map(|(grant, result)| {
-            let running = grant.running.as_mut()?;
+            let Some(running) = grant.running.as_mut() else { return (None, Recorded::No) };
             let verb = verb(running, answers, result);
-            running.settle(verb)
+            let planned = running.planned(&verb);
+            (running.settle(verb), planned)
         })
-        .collect();
+        .unzip();
     let core = Arc::clone(items[granted[0].index].call.core());
     let patience = core.sleep_until(core.clock.now().after(items[0].call.policy.lease));
     let recorded = Handoff::new(Arc::clone(&core), settle::record_many(core, settlements));
@@ -221,14 +230,16 @@ async fn settle<T, E>(
         First::Right(()) => Vec::new(),
     }
     .into_iter();
-    for (Grant { index, running }, result) in granted.into_iter().zip(results) {
+    for ((Grant { index, running }, result), planned) in
+        granted.into_iter().zip(results).zip(planned)
+    {
         let Item { end, answer, .. } = &mut items[index];
         let ended = ended.next().unwrap_or_else(|| Err(settle::not_recorded_yet()));
         *answer = Some(match running {
-            Some(running) => conclude(&running, answers, result, ended, end),
+            Some(running) => conclude(&running, answers, result, planned, ended, end),
             None => {
                 end.ends(Ending::Unprotected);
-                result.map(|value| Outcome { value, replayed: false, attempt: 1 })
+                unprotected(result)
             }
         });
     }

@@ -7,6 +7,7 @@ use super::values::Values;
 use crate::clock::{Clock, Moment, Sleep};
 use crate::config::Config;
 use crate::store::Store;
+use crate::switch::Protection;
 use arc_swap::ArcSwap;
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
     /// Whether the store answers without waiting, so that callers need not be merged before it.
     pub(crate) local: bool,
+    pub(crate) protection: Protection,
     pub(crate) config: ArcSwap<Config>,
     pub(crate) clock: Clock,
     pub(crate) values: Values,
@@ -36,6 +38,7 @@ impl Core {
         Ok(Self {
             local: store.is_local(),
             store,
+            protection: Protection::On,
             config: ArcSwap::from_pointee(config),
             clock,
             values,
@@ -43,6 +46,11 @@ impl Core {
             keeper,
             backlog: Arc::default(),
         })
+    }
+
+    /// Whether bodies run without asking the store.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.protection == Protection::Off
     }
 
     pub(crate) fn sleep_until(&self, moment: Moment) -> Sleep {

@@ -31,7 +31,7 @@ pub(crate) use self::call::{Call, InstanceRef, Prepared, Underway, record_key};
 pub(crate) use self::core::Core;
 pub(crate) use self::detached::run_detached;
 pub(crate) use self::lease::Lease;
-pub(crate) use self::run::{keep, over_limit, refuse, run};
+pub(crate) use self::run::{gone, keep, over_limit, refuse, run, warn_disabled};
 pub(crate) use self::running::Running;
 pub(crate) use self::settle::{Ended, Verb};
 pub(crate) use self::values::{Kind, Values};

@@ -8,12 +8,13 @@ use super::settle::{Ended, Verb};
 use super::values::Kind;
 use crate::answers::{Answers, Encoding};
 use crate::codec::{CodecError, Codecs};
-use crate::config::{Mode, OnStoreError};
+use crate::config::{Mode, OnStoreError, OnUnrecorded};
 use crate::error::{Error, ErrorKind};
 use crate::observe::{self, BodyTimer, CallEnd, Ending, LoggedKey, names};
-use crate::operation::Outcome;
+use crate::operation::{Outcome, Recorded};
 use crate::options::whole_millis;
 use crate::store::{Failure, StoreError, StoreErrorKind, Value};
+use std::any::type_name;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -57,7 +58,7 @@ pub(crate) fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
 }
 
 pub(super) fn unprotected<T, E>(answer: Result<T, E>) -> Result<Outcome<T>, E> {
-    answer.map(|value| Outcome { value, replayed: false, attempt: 1 })
+    answer.map(|value| Outcome { value, replayed: false, attempt: 1, recorded: Recorded::No })
 }
 
 pub(super) enum Decision<'a, T, E> {
@@ -84,6 +85,10 @@ pub(super) fn decide<'a, T, E>(
 ) -> Decision<'a, T, E> {
     let error = match acquired {
         Acquired::Granted(running) => return Decision::Run(running),
+        Acquired::Disabled => {
+            warn_disabled(call);
+            return Decision::RunUnprotected;
+        }
         Acquired::Refused(error) => match refused(call, error) {
             Some(error) => error,
             None => return Decision::RunUnprotected,
@@ -99,7 +104,8 @@ pub(super) fn decide<'a, T, E>(
                 match replay(call, answers, value) {
                     Ok(value) => {
                         answers.replayed(&value);
-                        let outcome = Outcome { value, replayed: true, attempt: number };
+                        let recorded = Recorded::Yes;
+                        let outcome = Outcome { value, replayed: true, attempt: number, recorded };
                         return Decision::Answer(Ok(outcome), Ending::Replayed);
                     }
                     Err(error) => error,
@@ -125,6 +131,13 @@ pub(super) fn decide<'a, T, E>(
     };
     let ending = Ending::from(error.kind());
     Decision::Answer(Err((answers.refuse)(error)), ending)
+}
+
+/// Tells that a body runs on an instance that is disabled.
+pub(crate) fn warn_disabled(call: &Prepared<'_>) {
+    let operation: &str = &call.operation;
+    let key = call.logged_key(&call.core().config.load());
+    tracing::warn!(target: "idempotent", operation, key, "disabled: running without protection");
 }
 
 /// The error of a call that would be one attempt too many in this process.
@@ -210,15 +223,19 @@ async fn record<T, E>(
     answer: Result<T, E>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
-    let ended = running.end(verb(running, answers, &answer)).await;
-    conclude(running, answers, answer, ended, end)
+    let verb = verb(running, answers, &answer);
+    let planned = running.planned(&verb);
+    let ended = running.end(verb).await;
+    conclude(running, answers, answer, planned, ended, end)
 }
 
-/// What the caller gets, once it is known how the end of its attempt was recorded.
+/// What the caller gets, once it is known how the end of its attempt was recorded: as `planned`, or
+/// otherwise.
 pub(super) fn conclude<T, E>(
     running: &Running<'_>,
     answers: &Answers<T, E>,
     answer: Result<T, E>,
+    planned: Recorded,
     ended: Result<Ended, StoreError>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
@@ -229,13 +246,32 @@ pub(super) fn conclude<T, E>(
             Err((answers.refuse)(running.error(ErrorKind::Superseded)))
         }
         (Ok(value), ended) => {
-            if let Err(error) = ended {
-                observe::rare(names::UNRECORDED, operation);
-                let operation: &str = operation;
-                tracing::warn!(target: "idempotent", operation, %error, "answer not recorded yet");
-            }
             end.ends(Ending::Executed);
-            Ok(Outcome { value, replayed: false, attempt: running.lease().attempt().number })
+            if let Err(error) = &ended {
+                unrecorded(running, error);
+            }
+            let recorded = match ended {
+                Ok(Ended::RecordedWithoutValue) => Recorded::WithoutValue,
+                Ok(Ended::Recorded | Ended::Vanished | Ended::Superseded) => planned,
+                // Nothing was to be recorded: the caller loses nothing by it.
+                Ok(Ended::Gone) | Err(_) if planned == Recorded::No => planned,
+                Ok(Ended::Gone) if running.on_unrecorded() == OnUnrecorded::Error => {
+                    return Err((answers.refuse)(gone(running)));
+                }
+                Ok(Ended::Gone) => Recorded::No,
+                Err(error) => {
+                    if running.on_unrecorded() == OnUnrecorded::Error {
+                        let text = error.to_string();
+                        let error = running.error(ErrorKind::Unrecorded).with_source(error);
+                        return Err((answers.refuse)(
+                            error.with_message(text).after_the_body_ran(),
+                        ));
+                    }
+                    Recorded::NotYet
+                }
+            };
+            let attempt = running.lease().attempt().number;
+            Ok(Outcome { value, replayed: false, attempt, recorded })
         }
         (Err(error), ended) => {
             if let Ok(Ended::Superseded) = ended {
@@ -245,6 +281,21 @@ pub(super) fn conclude<T, E>(
             Err(error)
         }
     }
+}
+
+/// The error of an attempt whose record had vanished after its lease was lost.
+pub(crate) fn gone(running: &Running<'_>) -> Error {
+    let text = "the record had vanished after the lease was lost";
+    running.error(ErrorKind::Unrecorded).with_message(text).after_the_body_ran()
+}
+
+/// Tells that the store has not acknowledged an answer.
+fn unrecorded(running: &Running<'_>, error: &StoreError) {
+    let Lease { operation, .. } = running.lease();
+    observe::rare(names::UNRECORDED, operation);
+    let operation: &str = operation;
+    let key = running.lease().logged_key(running.core());
+    tracing::warn!(target: "idempotent", operation, key, %error, "answer not recorded yet");
 }
 
 /// A body that is dropped when it has ended or its caller has gone, and not later: its destructors
@@ -286,18 +337,18 @@ pub(super) fn verb<T, E>(
                 true => answers.encode_value(&values.codecs, value),
                 false => None,
             };
-            let value = encoded.and_then(|encoded| keep(running, Kind::Value, encoded));
+            let value = encoded.and_then(|encoded| keep::<T>(running, Kind::Value, encoded));
             Verb::Complete { value, retention }
         }
         Err(error) => match answers.encode_error(&values.codecs, error) {
-            Some(encoded) => Verb::Fail(Failure::Final(keep(running, Kind::Error, encoded))),
+            Some(encoded) => Verb::Fail(Failure::Final(keep::<E>(running, Kind::Error, encoded))),
             None => Verb::Fail(Failure::Free),
         },
     }
 }
 
-/// The bytes to store; `None` if they cannot be stored, which is told.
-pub(crate) fn keep(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Option<Value> {
+/// The bytes to store for an answer of type `A`; `None` if they cannot be stored, which is told.
+pub(crate) fn keep<A>(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Option<Value> {
     let core = running.core();
     let limit = running.max_value_bytes();
     match core.values.keep(kind, &running.lease().key, encoded, limit) {
@@ -305,7 +356,10 @@ pub(crate) fn keep(running: &Running<'_>, kind: Kind, encoded: Encoding) -> Opti
         Err(reason) => {
             observe::rare(names::NOT_KEPT, &running.lease().operation);
             let operation: &str = &running.lease().operation;
-            tracing::warn!(target: "idempotent", operation, %reason, "the value is not kept");
+            tracing::warn!(
+                target: "idempotent", operation, type_name = type_name::<A>(), %reason,
+                "the value is not kept"
+            );
             None
         }
     }

@@ -4,18 +4,20 @@ use super::backoff::Backoff;
 use super::begin::RESEND_PAUSE;
 use super::call::{InstanceRef, Prepared};
 use super::core::Core;
-use super::lease::Lease;
+use super::lease::{Lease, Terms};
 use super::place::Place;
 use super::release::{self, Copies, Unused};
 use super::settle::{self, Ended, Handoff, Settlement, Verb};
 use crate::clock::Moment;
-use crate::config::Mode;
+use crate::config::{LONGEST, Mode, OnUnrecorded};
 use crate::current::{Current, current};
 use crate::error::{Error, ErrorKind};
 use crate::observe::{self, StoreTimer};
+use crate::options::Policy;
+use crate::outcome::Recorded;
 use crate::race::{First, race};
 use crate::store::{
-    Answer, ArmRequest, Armed, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture,
+    Answer, ArmRequest, Armed, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture, Token,
 };
 use std::sync::Arc;
 
@@ -29,6 +31,7 @@ pub(crate) struct Running<'a> {
     pub(super) copies: Copies,
     mode: Mode,
     max_value_bytes: usize,
+    on_unrecorded: OnUnrecorded,
     place: Option<Box<Place>>,
 }
 
@@ -63,9 +66,31 @@ impl<'a> Running<'a> {
             observe::in_flight(|| leases.count());
         }
         let instance = call.instance.by_ref();
-        let max_value_bytes = call.policy.max_value_bytes;
+        let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
         let place = place.map(Box::new);
-        Self { instance, lease, phase: Phase::Granted, copies, mode, max_value_bytes, place }
+        let phase = Phase::Granted;
+        Self { instance, lease, phase, copies, mode, max_value_bytes, on_unrecorded, place }
+    }
+
+    /// An attempt of a disabled instance: it holds nothing, and nothing follows it.
+    pub(crate) fn unprotected(call: &'a Prepared<'_>) -> Self {
+        let now = call.core().clock.now();
+        let attempt = call.request(Token::random(), now).first_attempt();
+        let terms = Terms { length: LONGEST, max_run: LONGEST, ..call.terms(now) };
+        // Of no instance: it keeps nobody from its key, not even the calls inside it.
+        let lease =
+            Lease::new(call.operation.clone(), call.key.clone(), attempt, &terms, 0, current());
+        let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
+        Self {
+            instance: call.instance.by_ref(),
+            lease: Arc::new(lease),
+            phase: Phase::Started,
+            copies: Copies::Answered,
+            mode: Mode::Window,
+            max_value_bytes,
+            on_unrecorded,
+            place: None,
+        }
     }
 
     /// Makes sure that the body may start: the answer to `begin` may have taken long to come, and a
@@ -185,6 +210,23 @@ impl<'a> Running<'a> {
         self.max_value_bytes
     }
 
+    /// What the caller gets if its value is not recorded.
+    pub(crate) fn on_unrecorded(&self) -> OnUnrecorded {
+        self.on_unrecorded
+    }
+
+    /// What an answer is once the store has acknowledged `verb`.
+    pub(crate) fn planned(&self, verb: &Verb) -> Recorded {
+        match verb {
+            _ if self.mode == Mode::Window => Recorded::No,
+            Verb::Complete { value: None, .. } if self.mode == Mode::Strong => {
+                Recorded::WithoutValue
+            }
+            Verb::Complete { .. } => Recorded::Yes,
+            Verb::Fail(_) | Verb::Abandon | Verb::Release => Recorded::No,
+        }
+    }
+
     /// Whether values are kept for later calls.
     pub(crate) fn keeps_values(&self) -> bool {
         self.mode == Mode::Strong
@@ -198,6 +240,7 @@ impl<'a> Running<'a> {
             copies: self.copies,
             mode: self.mode,
             max_value_bytes: self.max_value_bytes,
+            on_unrecorded: self.on_unrecorded,
             place: self.place.take(),
         };
         self.phase = Phase::Ended;

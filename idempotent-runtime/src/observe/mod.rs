@@ -17,7 +17,8 @@ use crate::error::ErrorKind;
 pub enum Ending {
     /// The body ran and its answer is recorded, or will be.
     Executed,
-    /// The body ran without protection, because the store failed and the function allows that.
+    /// The body ran without protection, because the store failed and the function allows that, or
+    /// because the instance is disabled.
     Unprotected,
     /// The body ran and returned an error.
     Failed,
@@ -101,6 +102,8 @@ impl From<ErrorKind> for Ending {
             | ErrorKind::NotReplicated
             | ErrorKind::ShuttingDown => Self::Refused,
             ErrorKind::Superseded => Self::Superseded,
+            // The value is dropped, the execution is not.
+            ErrorKind::Unrecorded => Self::Executed,
             ErrorKind::ResultUnavailable | ErrorKind::Undecodable => Self::Unreadable,
         }
     }

@@ -5,6 +5,7 @@ use idempotent_runtime::{Error, idempotent};
     mode = "window",
     max_run = "1h",
     abandon = "block",
+    on_unrecorded = "error",
     final_errors = is_final,
     on_replay = count,
     expire_with = retention

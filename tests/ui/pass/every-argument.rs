@@ -59,6 +59,7 @@ fn retention(order: &Order) -> Duration {
     final_errors = OrderError::is_final,
     abandon = "block",
     on_store_error = "refuse",
+    on_unrecorded = "error",
     on_replay = count,
     expire_with = retention,
     with = idem,

@@ -1,0 +1,249 @@
+//! `docs/observability.md` names exactly what the code emits: events with their levels and fields,
+//! metrics with their kinds and labels, outcomes, and the fields of the span.
+#![allow(missing_docs)]
+
+use idempotent_runtime::observe::{Ending, names};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The rows of the table under a heading of the page, as cells.
+fn table(heading: &str) -> Vec<Vec<String>> {
+    let page = fs::read_to_string(workspace().join("docs/observability.md")).unwrap();
+    let (_, section) = page.split_once(&format!("\n## {heading}\n")).expect(heading);
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
+    let cells = |row: &str| row.trim_matches('|').split('|').map(|c| c.trim().to_owned()).collect();
+    let rows: Vec<_> = rows.map(cells).collect();
+    assert!(!rows.is_empty(), "no table under {heading}");
+    rows
+}
+
+/// The words in backquotes.
+fn quoted(cell: &str) -> BTreeSet<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+fn only(cell: &str) -> String {
+    let words = quoted(cell);
+    assert_eq!(words.len(), 1, "{cell}");
+    words.into_iter().next().unwrap()
+}
+
+/// All sources of the crates that users depend on, without their tests.
+fn sources() -> Vec<String> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for package in ["idempotent-runtime", "idempotent-http"] {
+        walk(&workspace().join(package).join("src"), &mut found);
+    }
+    let code = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned()
+    };
+    found.iter().map(code).collect()
+}
+
+/// One call of a macro: its arguments, split at the commas outside of brackets and quotes.
+fn arguments(after: &str) -> Vec<String> {
+    let (mut depth, mut in_text, mut escaped) = (0, false, false);
+    let mut found = vec![String::new()];
+    for letter in after.chars() {
+        let last = found.last_mut().unwrap();
+        match letter {
+            _ if escaped => escaped = false,
+            '\\' if in_text => escaped = true,
+            '"' => in_text = !in_text,
+            '(' | '[' | '{' if !in_text => depth += 1,
+            ')' | ']' | '}' if !in_text && depth == 0 => break,
+            ')' | ']' | '}' if !in_text => depth -= 1,
+            ',' if !in_text && depth == 0 => {
+                found.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        last.push(letter);
+    }
+    let found = found.iter().map(|argument| argument.trim().to_owned());
+    found.filter(|argument| !argument.is_empty()).collect()
+}
+
+/// The calls of the macro `name` in the sources.
+fn calls(name: &str) -> Vec<Vec<String>> {
+    let opening = format!("{name}!(");
+    let sources = sources();
+    let found = sources.iter().flat_map(|source| source.split(&opening).skip(1).map(arguments));
+    found.collect()
+}
+
+fn literal(argument: &str) -> Option<&str> {
+    argument.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// The name of a field: `%error`, `?pause`, `key = ..`, `operation`.
+fn field(argument: &str) -> String {
+    let name = argument.split('=').next().unwrap().trim();
+    name.trim_start_matches(['%', '?']).to_owned()
+}
+
+/// Message and level, and each set of fields with which it is emitted.
+type Events = BTreeMap<(String, String), BTreeSet<BTreeSet<String>>>;
+
+fn emitted() -> Events {
+    let mut events = Events::new();
+    for level in ["error", "warn", "info", "debug", "trace"] {
+        for arguments in calls(&format!("tracing::{level}")) {
+            let (target, rest) = arguments.split_first().unwrap();
+            assert_eq!(target, "target: \"idempotent\"", "every event has the one target");
+            let (message, fields) = rest.split_last().unwrap();
+            let message = literal(message).unwrap_or_else(|| panic!("no message: {rest:?}"));
+            let fields = fields.iter().map(|argument| field(argument)).collect();
+            let event = (level.to_owned(), message.to_owned());
+            events.entry(event).or_default().insert(fields);
+        }
+    }
+    events
+}
+
+#[test]
+fn the_documented_events_are_those_that_are_emitted() {
+    let mut documented = Events::new();
+    for row in table("Events") {
+        let [level, message, fields, _] = &row[..] else { panic!("{row:?}") };
+        let event = (level.clone(), only(message));
+        documented.entry(event).or_default().insert(quoted(fields));
+    }
+    let emitted = emitted();
+    assert!(emitted.len() > 10, "the sources were not read: {emitted:?}");
+    let missing: Vec<_> = emitted.iter().filter(|(k, v)| documented.get(k) != Some(v)).collect();
+    let unknown: Vec<_> = documented.iter().filter(|(k, v)| emitted.get(k) != Some(v)).collect();
+    assert!(
+        missing.is_empty() && unknown.is_empty(),
+        "emitted and not documented so: {missing:#?}\ndocumented and not emitted so: {unknown:#?}"
+    );
+}
+
+#[test]
+fn all_events_are_written_so_that_this_test_sees_them() {
+    for source in sources() {
+        for macro_name in ["error!(", "warn!(", "info!(", "debug!(", "trace!(", "event!("] {
+            for (start, _) in source.match_indices(macro_name) {
+                let before = &source[..start];
+                let is_other = before.ends_with('_') || before.ends_with(char::is_alphanumeric);
+                let path = before.ends_with("tracing::") && macro_name != "event!(";
+                assert!(
+                    is_other || path,
+                    "{}{macro_name}",
+                    &before[before.len().saturating_sub(80)..]
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_documented_metrics_are_those_that_are_counted() {
+    // The constants of `names`, by their value.
+    let text = fs::read_to_string(workspace().join("idempotent-runtime/src/observe/names.rs"));
+    let text = text.unwrap();
+    let constants: BTreeMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "))
+        .map(|(name, value)| (name, literal(value.trim_end_matches(';')).unwrap()))
+        .collect();
+    let labels = [names::OPERATION, names::OUTCOME, names::VERB];
+    let mut known: BTreeSet<&str> = constants.values().copied().collect();
+    known.retain(|value| !labels.contains(value));
+
+    let mut documented = BTreeSet::new();
+    for row in table("Metrics") {
+        let [name, kind, used, _] = &row[..] else { panic!("{row:?}") };
+        let name = only(name);
+        // The constant's own description says kind and labels too.
+        let constant = constants.iter().find(|(_, value)| **value == name);
+        let (constant, _) = constant.unwrap_or_else(|| panic!("{name} is documented only"));
+        let declared = format!("pub const {constant}:");
+        let before = text.split(&declared).next().unwrap();
+        let description: Vec<_> =
+            before.lines().rev().take_while(|line| line.starts_with("///")).collect();
+        let description = description.join(" ");
+        assert!(description.to_lowercase().contains(&format!("/// {kind}")), "{name}: {kind}");
+        for label in labels {
+            let constant = constants.iter().find(|(_, value)| **value == label).unwrap().0;
+            let mentioned = description.contains(&format!("[`{constant}`]"));
+            assert_eq!(mentioned, quoted(used).contains(label), "{name}, {label}");
+        }
+        documented.insert(name);
+    }
+    let documented: BTreeSet<&str> = documented.iter().map(String::as_str).collect();
+    assert_eq!(documented, known);
+    let sources = sources().concat();
+    for (constant, value) in &constants {
+        assert!(
+            sources.contains(&format!("names::{constant}")) || in_timer(&sources, constant),
+            "{value} is never counted"
+        );
+    }
+}
+
+/// Whether a timer is declared for a histogram, by the macro that writes `names::` itself.
+fn in_timer(sources: &str, constant: &str) -> bool {
+    sources.split("timer! {").skip(1).any(|timer| {
+        let declaration = timer.split('}').next().unwrap();
+        declaration
+            .split(|c: char| !c.is_ascii_uppercase() && c != '_')
+            .any(|word| word == constant)
+    })
+}
+
+#[test]
+fn the_documented_outcomes_are_all_there_are() {
+    let documented: Vec<String> = table("Outcomes").iter().map(|row| only(&row[0])).collect();
+    let all = Ending::ALL.map(|ending| ending.as_str().to_owned());
+    assert_eq!(documented, all);
+}
+
+#[test]
+fn alerts_speak_of_outcomes_metrics_and_events_that_exist() {
+    let outcomes: BTreeSet<&str> = Ending::ALL.iter().map(|ending| ending.as_str()).collect();
+    let metrics: BTreeSet<String> = table("Metrics").iter().map(|row| only(&row[0])).collect();
+    for row in table("Alerts") {
+        for word in quoted(&row[0]) {
+            let metric = |full: &String| {
+                let short = full.strip_prefix("idempotent_").unwrap();
+                short == word
+                    || short.strip_suffix("_total") == Some(&word)
+                    || short.strip_prefix("value_").is_some_and(|short| short.starts_with(&word))
+            };
+            let is_known = outcomes.contains(&*word) || metrics.iter().any(metric);
+            assert!(is_known, "{word} in {row:?}");
+        }
+    }
+}
+
+#[test]
+fn the_documented_fields_of_the_span_are_its_own() {
+    let spans: Vec<_> = ["error", "warn", "info", "debug", "trace"]
+        .iter()
+        .flat_map(|level| calls(&format!("{level}_span")))
+        .collect();
+    let [span] = &spans[..] else { panic!("{spans:?}") };
+    let fields: Vec<String> = span[2..].iter().map(|argument| field(argument)).collect();
+    let documented: Vec<String> = table("Span").iter().map(|row| only(&row[0])).collect();
+    assert_eq!(documented, fields);
+}
