@@ -256,8 +256,8 @@ impl Login {
 async fn info(links: &Arc<Links>) -> Result<String, StoreError> {
     let answer = match links.command(&redis::cmd("INFO")).await {
         Ok(answer) => answer,
-        Err(Failed::NotSent(error)) => return Err(error),
-        Err(Failed::Sent(error)) => return Err(connect_error(error)),
+        Err(Failed::NotSent(error) | Failed::Answered(error)) => return Err(error),
+        Err(Failed::Sent(error) | Failed::Resent(error)) => return Err(connect_error(error)),
     };
     info_text(answer).ok_or_else(|| misconfigured("the server does not answer INFO with a text"))
 }
@@ -313,7 +313,9 @@ async fn check_scripts(links: &Arc<Links>) -> Result<(), StoreError> {
     by_hash.arg("0".repeat(40)).arg(0);
     for command in [by_text, by_hash] {
         match links.command(&command).await {
-            Err(Failed::Sent(error)) if classify(&error) == Failure::Forbidden => {
+            Err(Failed::Sent(error) | Failed::Resent(error))
+                if classify(&error) == Failure::Forbidden =>
+            {
                 return Err(connect_error(error));
             }
             // What it answers does not matter: nobody has that script.

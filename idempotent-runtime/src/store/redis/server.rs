@@ -3,7 +3,7 @@
 //! Each method is one round trip, safe to repeat and safe to arrive late: it changes a record only
 //! if that still is what the caller saw.
 
-use super::error::{Failure, unexpected};
+use super::error::{Failure, contended, unexpected};
 use super::features::{DeleteIfEqual, Features};
 use super::links::{Failed, Links};
 use super::name::Name;
@@ -33,6 +33,9 @@ pub(super) enum Publish {
     /// On a channel of the record's own name, inside its shard.
     ByName,
 }
+
+/// How often a record is looked for that is there for the one command and gone for the other.
+const ROUNDS: usize = 16;
 
 /// The channel on which the names of ended records are published.
 pub(super) const CHANNEL: &str = "idempotent:ended";
@@ -165,7 +168,7 @@ impl Server {
         bytes: &[u8],
         millis: u64,
     ) -> Result<Option<Vec<u8>>, Failed> {
-        loop {
+        for _ in 0..ROUNDS {
             let mut set = redis::cmd("SET");
             set.arg(name.as_str()).arg(bytes).arg("NX").arg("PX").arg(millis);
             let mut pipeline = redis::pipe();
@@ -176,19 +179,19 @@ impl Server {
                 pipeline.add_command(replication.command());
             }
             let mut answers = self.links.pipeline(&pipeline).await?.into_iter();
-            let mut next = || answers.next().unwrap_or(Value::Nil).extract_error();
-            let set = next().map_err(Failed::Sent)?;
-            let found = next().map_err(Failed::Sent)?;
+            let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
+            let (set, found) = (next()?, next());
             if set != Value::Nil {
                 if let Some(replication) = replication {
-                    replication.written(&next().map_err(Failed::Sent)?).check()?;
+                    replication.written(next())?.check()?;
                 }
                 return Ok(None);
             }
-            if let Some(found) = bytes_of(found, "GET")? {
+            if let Some(found) = bytes_of(found?, "GET")? {
                 return Ok(Some(found));
             }
         }
+        Err(Failed::Answered(contended()))
     }
 
     /// The record, without its time to live.
@@ -206,10 +209,10 @@ impl Server {
     /// The record and how long it still lives, of one moment.
     pub(super) async fn look(&self, name: &Name) -> Result<Option<(Vec<u8>, Duration)>, Failed> {
         let Value::Array(pair) = self.run(&script::LOOK, &only(name)).await? else {
-            return Err(Failed::NotSent(unexpected("a script")));
+            return Err(Failed::Answered(unexpected("a script")));
         };
         let Ok([bytes, ttl]) = <[Value; 2]>::try_from(pair) else {
-            return Err(Failed::NotSent(unexpected("a script")));
+            return Err(Failed::Answered(unexpected("a script")));
         };
         match (bytes_of(bytes, "GET")?, ttl_of(&ttl)?) {
             (Some(bytes), Some(ttl)) => Ok(Some((bytes, ttl))),
@@ -429,7 +432,7 @@ impl Written {
     pub(super) fn check(self) -> Result<(), Failed> {
         match self {
             Self::To { replicas, demanded } if replicas < demanded => {
-                Err(Failed::NotSent(super::replication::too_few(replicas, demanded)))
+                Err(Failed::Answered(super::replication::too_few(replicas, demanded)))
             }
             _ => Ok(()),
         }
@@ -486,20 +489,26 @@ fn set_ifeq(name: &Name, bytes: &[u8], old: &[u8], millis: u64) -> Cmd {
 
 /// Each request of a pipeline with its own answer, or with why the pipeline as a whole has none.
 fn each_of<R>(
-    answers: Result<Vec<Value>, Failed>,
+    answers: Result<Vec<Result<Value, Failed>>, Failed>,
     requests: &[R],
 ) -> impl Iterator<Item = (&R, Result<Value, Failed>)> {
-    let (mut answers, error) = match answers {
-        Ok(answers) => (answers.into_iter(), unexpected("a pipeline")),
-        Err(failed) => (Vec::new().into_iter(), failed.into()),
+    let answers = match answers {
+        Ok(answers) => answers,
+        Err(failed) => {
+            let error = StoreError::from(failed);
+            requests.iter().map(|_| Err(Failed::Answered(copy(&error)))).collect()
+        }
     };
-    requests.iter().map(move |request| {
-        let answer = match answers.next() {
-            Some(answer) => answer.extract_error().map_err(Failed::Sent),
-            None => Err(Failed::NotSent(StoreError::new(error.kind(), error.to_string()))),
-        };
-        (request, answer)
-    })
+    requests.iter().zip(answers)
+}
+
+/// The same error, for another request of the same pipeline.
+fn copy(error: &StoreError) -> StoreError {
+    let copy = StoreError::new(error.kind(), error.to_string());
+    match error.may_have_taken_effect() {
+        true => copy,
+        false => copy.without_effect(),
+    }
 }
 
 /// The arguments of a script that takes a record and nothing else.
@@ -513,7 +522,7 @@ fn bytes_of(answer: Value, command: &str) -> Result<Option<Vec<u8>>, Failed> {
     match answer {
         Value::Nil => Ok(None),
         Value::BulkString(bytes) => Ok(Some(bytes)),
-        _ => Err(Failed::NotSent(unexpected(command))),
+        _ => Err(Failed::Answered(unexpected(command))),
     }
 }
 
@@ -526,6 +535,6 @@ fn ttl_of(answer: &Value) -> Result<Option<Duration>, Failed> {
         Value::Int(millis) => {
             Ok(Some(Duration::from_millis(u64::try_from(*millis).unwrap_or(0).max(1))))
         }
-        _ => Err(Failed::NotSent(unexpected("PTTL"))),
+        _ => Err(Failed::Answered(unexpected("PTTL"))),
     }
 }
