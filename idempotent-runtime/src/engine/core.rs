@@ -1,6 +1,7 @@
 //! What all calls of an instance share.
 
 use super::keeper::Keeper;
+use super::patience::Patience;
 use super::slots::Slots;
 use super::values::Values;
 use crate::clock::{Clock, Moment, Sleep};
@@ -20,6 +21,7 @@ pub(crate) struct Core {
     pub(crate) values: Values,
     pub(crate) slots: Slots,
     pub(crate) keeper: Keeper,
+    pub(crate) patience: Patience,
 }
 
 impl Core {
@@ -32,6 +34,7 @@ impl Core {
         let keeper = Keeper::start(Arc::clone(&store), clock.clone(), config.cleanup_interval)?;
         Ok(Self {
             local: store.is_local(),
+            patience: Patience::new(store.timeout()),
             store,
             config: ArcSwap::from_pointee(config),
             clock,

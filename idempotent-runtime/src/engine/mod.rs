@@ -15,6 +15,7 @@ mod core;
 mod detached;
 mod keeper;
 mod lease;
+mod patience;
 mod place;
 mod run;
 mod running;

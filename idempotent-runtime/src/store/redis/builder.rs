@@ -106,7 +106,8 @@ impl RedisBuilder {
     /// How long a server may take to answer, and to take a connection; two seconds if not set.
     ///
     /// A command that was not answered in time may have taken effect all the same. The connection
-    /// it was sent on is replaced.
+    /// it was sent on is replaced. Leases should be three times as long: an instance warns of one that
+    /// is shorter than this.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeouts = Timeouts { connect: timeout, response: timeout };
         self

@@ -241,6 +241,12 @@ impl Store for RedisStore {
         StoreFuture::new(verbs::renew(self.server(), each))
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        let links = &self.server().links;
+        // That of a connection of the caller's own is not known.
+        links.target().can_be_heard().then(|| links.timeouts().response)
+    }
+
     fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
         StoreFuture::new(verbs::get(self.server(), key))
     }
