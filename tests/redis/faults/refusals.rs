@@ -2,10 +2,13 @@
 
 use crate::message::Message;
 use crate::site::{EXPIRE, LEASE, Process, Site, name, strong};
-use idempotent_runtime::store::{BeginRequest, Claim, RedisStore, Store, StoreErrorKind, Token};
+use idempotent_runtime::store::{
+    BeginRequest, Begun, Claim, RedisStore, Store, StoreErrorKind, Token,
+};
 use idempotent_runtime::{Abandon, BodyRun, Error, Mode};
 use std::time::Duration;
-use support::proxy::{Fault, Proxy};
+use support::fake::Fake;
+use support::proxy::{Command, Fault, Proxy};
 
 /// A row of the table.
 #[derive(Clone, Debug)]
@@ -162,7 +165,7 @@ async fn an_error_says_whether_it_can_have_had_an_effect_and_costs_a_connection_
     }
 }
 
-fn is_set(command: &support::proxy::Command) -> bool {
+fn is_set(command: &Command) -> bool {
     command.name() == "SET"
 }
 
@@ -178,6 +181,11 @@ async fn what_was_never_sent_had_no_effect_and_what_was_lost_may_have_had_one() 
         assert_eq!(error.kind(), StoreErrorKind::Unavailable);
         assert!(error.may_have_taken_effect(), "{error}");
     }
+    proxy.fault_at(1, is_set, Fault::CutAfter);
+    let many: Vec<_> = (0..3).map(|_| (key.clone(), request())).collect();
+    for answer in store.begin_many(&many).await {
+        assert!(answer.unwrap_err().may_have_taken_effect());
+    }
     let direct = RedisStore::builder(&site.server.url()).timeout(LEASE).connect().await.unwrap();
     site.server.kill();
     // The first one may find a connection whose end it has not heard of.
@@ -185,10 +193,60 @@ async fn what_was_never_sent_had_no_effect_and_what_was_lost_may_have_had_one() 
         !direct.begin(&key, &request()).await.unwrap_err().may_have_taken_effect()
     })
     .await;
-    let many: Vec<_> = (0..3).map(|_| (key.clone(), request())).collect();
     for answer in direct.begin_many(&many).await {
         assert!(!answer.unwrap_err().may_have_taken_effect());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_that_could_not_be_confirmed_has_had_its_effect() {
+    let site = Site::start().await;
+    let proxy = Proxy::start(&site.server.address());
+    let builder = RedisStore::builder(&proxy.url()).timeout(LEASE);
+    let store = builder.replication(1, Duration::from_millis(1)).connect().await.unwrap();
+    let key = idempotent_runtime::key::RecordKey::from("k");
+    let forbidden = Fault::Refuse("NOPERM this user may not run the 'wait' command".to_owned());
+    let is_wait = |command: &Command| command.name() == "WAIT";
+    proxy.fault_always(is_wait, forbidden);
+    let first = request();
+    let error = store.begin(&key, &first).await.unwrap_err();
+    assert!(error.may_have_taken_effect(), "{error}");
+    assert!(error.to_string().contains("'wait'"), "{error}");
+    assert!(store.get(&key).await.unwrap().is_some());
+    // Sent again, it finds its record. What is refused then is only the confirmation.
+    let confirms =
+        |command: &Command| command.name().starts_with("EVAL") && command.words().len() == 4;
+    proxy.fault_always(confirms, Fault::Refuse("NOREPLICAS Not enough".to_owned()));
+    let error = store.begin(&key, &first).await.unwrap_err();
+    assert!(error.may_have_taken_effect(), "{error}");
+    assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_may_send_twice_leaves_open_whether_there_was_an_effect() {
+    let site = Site::start().await;
+    let proxy = Proxy::start(&site.server.address());
+    let connection = support::redis::connection(&proxy.url()).await;
+    let store = RedisStore::with_connection(connection).connect().await.unwrap();
+    proxy.fault_always(is_set, Fault::Refuse("MISCONF the disk is full".to_owned()));
+    let key = idempotent_runtime::key::RecordKey::from("k");
+    let error = store.begin(&key, &request()).await.unwrap_err();
+    assert!(error.may_have_taken_effect(), "{error}");
+}
+
+#[tokio::test]
+async fn a_record_that_was_written_counts_although_it_could_not_be_read() {
+    // A server before 7.0, which takes two commands to begin.
+    let fake = Fake::redis(|command| match command {
+        "INFO" => "$21\r\nredis_version:6.2.0\r\n\r\n".to_owned(),
+        "HELLO" => "%0\r\n".to_owned(),
+        "GET" => "-NOPERM this user may not run the 'get' command\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    });
+    let store = RedisStore::connect(&fake.url()).await.unwrap();
+    let key = idempotent_runtime::key::RecordKey::from("k");
+    let request = request();
+    assert_eq!(store.begin(&key, &request).await.unwrap(), Begun::Fresh(request.first_attempt()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

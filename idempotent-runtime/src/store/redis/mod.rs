@@ -3,6 +3,7 @@
 //! The files, in the order in which a call goes through them: [`verbs`] asks the state table,
 //! [`server`] turns one step into a command, [`links`] sends it, [`target`] connects.
 
+mod answers;
 mod builder;
 mod effect;
 mod error;

@@ -1,8 +1,8 @@
 //! Writes that count only when replicas have them.
 
+use super::answers::Written;
 use super::error::{after_an_effect, unexpected};
 use super::links::{Failed, Links};
-use super::server::Written;
 use crate::store::{StoreError, StoreErrorKind};
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ impl Replication {
         wait
     }
 
-    /// Reads the answer to that. An error of it comes after a command that had its effect.
-    pub(super) fn written(&self, answer: Result<Value, Failed>) -> Result<Written, Failed> {
+    /// Reads the answer to that.
+    pub(super) fn written(&self, answer: Result<Value, Failed>) -> Written {
         let replicas = match answer {
             Ok(Value::Int(replicas)) => usize::try_from(replicas).unwrap_or(0),
             Ok(_) => 0,
-            Err(failed) => return Err(Failed::Answered(after_an_effect(failed.into()))),
+            Err(failed) => return Written::Unconfirmed(after_an_effect(failed.into())),
         };
-        Ok(Written::To { replicas, demanded: self.replicas })
+        Written::To { replicas, demanded: self.replicas }
     }
 
     /// Sends a command and waits for replicas to have what it wrote. Both travel together: a wait
@@ -47,7 +47,7 @@ impl Replication {
             return Err(Failed::Answered(unexpected("WAIT")));
         };
         let answer = answer?;
-        Ok((answer, self.written(waited)?))
+        Ok((answer, self.written(waited)))
     }
 }
 

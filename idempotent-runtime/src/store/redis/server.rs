@@ -3,6 +3,7 @@
 //! Each method is one round trip, safe to repeat and safe to arrive late: it changes a record only
 //! if that still is what the caller saw.
 
+use super::answers::{Written, bytes_of, each_of, ttl_of};
 use super::error::{Failure, contended, unexpected};
 use super::features::{DeleteIfEqual, Features};
 use super::links::{Failed, Links};
@@ -10,7 +11,6 @@ use super::name::Name;
 use super::replication::Replication;
 use super::script::{self, Script};
 use super::wire;
-use crate::store::StoreError;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -183,7 +183,7 @@ impl Server {
             let (set, found) = (next()?, next());
             if set != Value::Nil {
                 if let Some(replication) = replication {
-                    replication.written(next())?.check()?;
+                    replication.written(next()).check()?;
                 }
                 return Ok(None);
             }
@@ -420,25 +420,6 @@ impl Server {
     }
 }
 
-/// How many replicas have what was written.
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub(super) enum Written {
-    Unasked,
-    To { replicas: usize, demanded: usize },
-}
-
-impl Written {
-    pub(super) fn check(self) -> Result<(), Failed> {
-        match self {
-            Self::To { replicas, demanded } if replicas < demanded => {
-                Err(Failed::Answered(super::replication::too_few(replicas, demanded)))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 /// A record that is to be written if there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Creation {
@@ -487,54 +468,9 @@ fn set_ifeq(name: &Name, bytes: &[u8], old: &[u8], millis: u64) -> Cmd {
     command
 }
 
-/// Each request of a pipeline with its own answer, or with why the pipeline as a whole has none.
-fn each_of<R>(
-    answers: Result<Vec<Result<Value, Failed>>, Failed>,
-    requests: &[R],
-) -> impl Iterator<Item = (&R, Result<Value, Failed>)> {
-    let answers = match answers {
-        Ok(answers) => answers,
-        Err(failed) => {
-            let error = StoreError::from(failed);
-            requests.iter().map(|_| Err(Failed::Answered(copy(&error)))).collect()
-        }
-    };
-    requests.iter().zip(answers)
-}
-
-/// The same error, for another request of the same pipeline.
-fn copy(error: &StoreError) -> StoreError {
-    let copy = StoreError::new(error.kind(), error.to_string());
-    match error.may_have_taken_effect() {
-        true => copy,
-        false => copy.without_effect(),
-    }
-}
-
 /// The arguments of a script that takes a record and nothing else.
 fn only(name: &Name) -> impl Fn(&mut Cmd) {
     move |command| {
         command.arg(1).arg(name.as_str());
-    }
-}
-
-fn bytes_of(answer: Value, command: &str) -> Result<Option<Vec<u8>>, Failed> {
-    match answer {
-        Value::Nil => Ok(None),
-        Value::BulkString(bytes) => Ok(Some(bytes)),
-        _ => Err(Failed::Answered(unexpected(command))),
-    }
-}
-
-fn ttl_of(answer: &Value) -> Result<Option<Duration>, Failed> {
-    match answer {
-        Value::Int(-2) => Ok(None),
-        // Somebody took the time to live away. It is not ours to give it back.
-        Value::Int(-1) => Ok(Some(Duration::MAX)),
-        // A record in its last millisecond still lives.
-        Value::Int(millis) => {
-            Ok(Some(Duration::from_millis(u64::try_from(*millis).unwrap_or(0).max(1))))
-        }
-        _ => Err(Failed::Answered(unexpected("PTTL"))),
     }
 }
