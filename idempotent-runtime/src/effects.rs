@@ -8,7 +8,8 @@ use crate::observe::{CallEnd, Ending};
 use crate::operation::{Operation, Outcome, Recorded};
 use crate::options::whole_millis;
 use crate::store::{
-    Begun, Claim, Effect, EffectTerms, Effected, RedisStore, StoreErrorKind, Token, Value,
+    Begun, Claim, Effect, EffectTerms, Effected, RedisStore, StoreError, StoreErrorKind, Token,
+    Value,
 };
 use serde::de::DeserializeOwned;
 
@@ -18,7 +19,7 @@ use serde::de::DeserializeOwned;
 pub enum EffectOutcome<T> {
     /// It happened, once, in this call or before.
     Applied(Outcome<T>),
-    /// The script refused, for this reason. Nothing is recorded: the next call runs it again.
+    /// The script refused, for this reason. The key is free: the next call runs it again.
     Refused {
         /// What the script said.
         reason: String,
@@ -55,8 +56,10 @@ impl Operation<'_> {
     /// ```
     ///
     /// # Errors
-    /// Why it was refused. [`ErrorKind::Indeterminate`] with [`body_ran`](Error::body_ran) if the
-    /// script failed half way.
+    /// Why it was refused. [`ErrorKind::Indeterminate`] with [`BodyRun::Ran`](crate::BodyRun::Ran)
+    /// if the script failed half way. [`BodyRun::Unknown`](crate::BodyRun::Unknown) if a server did
+    /// not answer: the script may have run, or may still run, once. A call with the same key and the
+    /// same payload is safe, and finds out.
     pub async fn run_effect<T: DeserializeOwned>(
         &self,
         store: &RedisStore,
@@ -96,28 +99,53 @@ async fn run<T: DeserializeOwned>(
     let mut request = call.request(Token::random(), core.clock.now());
     request.claim = claim;
     let envelope = Value::from(&[id::JSON][..]);
-    let terms = EffectTerms { request, retention, block_retention, envelope };
+    let mut terms = EffectTerms { request, retention, block_retention, envelope };
     let mut sends = 0;
+    let mut unanswered = false;
     let effected = loop {
         sends += 1;
         match store.effect(&call.key, effect, &terms).await {
-            Err(error) if error.kind() == StoreErrorKind::Unavailable && sends < SENDS => {}
+            // Refused, and the reply was lost. A token that ended is of no use.
+            Ok(Effected::Found(Begun::Superseded)) if sends <= SENDS => {
+                terms.request.token = Token::random();
+            }
+            Err(error) => {
+                unanswered |= error.may_have_taken_effect();
+                if error.kind() != StoreErrorKind::Unavailable || sends >= SENDS {
+                    break Err(error);
+                }
+            }
             answer => break answer,
         }
     };
-    let effected = effected.map_err(|error| {
-        let key = call.logged_key(&config);
-        Error::from_store(error, &call.operation).with_key(key)
-    })?;
+    let answer = match effected {
+        Ok(effected) => end(call, effected),
+        Err(error) => Err(refused(call, error)),
+    };
+    // A copy of the script that was not answered may have run, or may yet arrive and run.
+    answer.map_err(|error| if unanswered { error.with_body_unknown() } else { error })
+}
+
+fn refused(call: &Prepared<'_>, error: StoreError) -> Error {
+    let key = call.logged_key(&call.core().config.load());
+    Error::from_store(error, &call.operation).with_key(key)
+}
+
+/// The answer to a caller whose script was answered.
+fn end<T: DeserializeOwned>(
+    call: &Prepared<'_>,
+    effected: Effected,
+) -> Result<EffectOutcome<T>, Error> {
     match effected {
         Effected::Done { number, answer } => {
             let stored = [&[id::JSON], &answer[..]].concat();
-            let value =
-                decode(call, &core.values, &stored.into()).map_err(Error::after_the_body_ran)?;
+            let values = &call.core().values;
+            let value = decode(call, values, &stored.into()).map_err(Error::after_the_body_ran)?;
             let recorded = Recorded::Yes;
             let outcome = Outcome { value, replayed: false, attempt: number, recorded };
             Ok(EffectOutcome::Applied(outcome))
         }
+        Effected::Unconfirmed(error) => Err(refused(call, error).after_the_body_ran()),
         Effected::Refused { reason } => Ok(EffectOutcome::Refused { reason }),
         Effected::Failed { reason } => {
             let text = format!("the script failed, perhaps after it had written: {reason}");

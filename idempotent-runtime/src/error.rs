@@ -19,8 +19,32 @@ struct Inner {
     /// What the rejected caller reads.
     message: String,
     retry_after: Option<Duration>,
-    body_ran: bool,
+    body: BodyRun,
     source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// Whether the body ran for a call that was refused.
+///
+/// ```
+/// use idempotent_runtime::{BodyRun, Error};
+///
+/// fn log(error: &Error) {
+///     match error.body() {
+///         BodyRun::DidNotRun => println!("nothing happened: {error}"),
+///         BodyRun::Ran => println!("it happened, and its answer is lost: {error}"),
+///         BodyRun::Unknown => println!("a call with the same key finds out: {error}"),
+///     }
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BodyRun {
+    /// It did not run, and it will not run for this call.
+    DidNotRun,
+    /// It ran, or began to.
+    Ran,
+    /// It may have run, or may still run: an effect inside Redis whose answer was lost. A call with
+    /// the same key is safe, and finds out.
+    Unknown,
 }
 
 /// What happened, as a closed word.
@@ -94,7 +118,10 @@ impl Error {
             key: None,
             message: String::new(),
             retry_after: None,
-            body_ran: kind == ErrorKind::Superseded,
+            body: match kind {
+                ErrorKind::Superseded => BodyRun::Ran,
+                _ => BodyRun::DidNotRun,
+            },
             source: None,
         }))
     }
@@ -135,7 +162,16 @@ impl Error {
     }
 
     pub(crate) fn after_the_body_ran(mut self) -> Self {
-        self.0.body_ran = true;
+        self.0.body = BodyRun::Ran;
+        self
+    }
+
+    /// Something was sent that may have run the body, or may still do so.
+    #[cfg(feature = "redis")]
+    pub(crate) fn with_body_unknown(mut self) -> Self {
+        if self.0.body == BodyRun::DidNotRun {
+            self.0.body = BodyRun::Unknown;
+        }
         self
     }
 
@@ -175,29 +211,47 @@ impl Error {
         }
     }
 
-    /// Whether the body ran for this call.
+    /// Whether the body ran for this call, as far as that is known.
+    pub fn body(&self) -> BodyRun {
+        self.0.body
+    }
+
+    /// Whether the body is known to have run for this call. That it is not known does not mean that
+    /// it did not run: [`body`](Error::body) tells the two apart.
     pub fn body_ran(&self) -> bool {
-        self.0.body_ran
+        self.0.body == BodyRun::Ran
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, operation, key, message, retry_after, body_ran, .. } = &*self.0;
+        let Inner { kind, operation, key, message, retry_after, body, .. } = &*self.0;
         write!(formatter, "{operation}")?;
         if let Some(key) = key {
             write!(formatter, " [{key}]")?;
         }
         write!(formatter, ": {}", kind.description())?;
-        if !message.is_empty() {
-            write!(formatter, ": {message}")?;
+        let (what, help) = match message.split_once("\nhelp: ") {
+            Some((what, help)) => (what, Some(help)),
+            None => (&**message, None),
+        };
+        if !what.is_empty() {
+            write!(formatter, ": {what}")?;
         }
-        let ran = if *body_ran { "the body ran" } else { "the body did not run" };
+        let ran = match body {
+            BodyRun::DidNotRun => "the body did not run",
+            BodyRun::Ran => "the body ran",
+            BodyRun::Unknown => "it is unknown whether the body ran",
+        };
         write!(formatter, " ({ran}")?;
         match retry_after {
             Some(after) => write!(formatter, "; retry after {} ms)", after.as_millis().max(1)),
             None if self.is_retryable() => write!(formatter, "; may be retried)"),
             None => write!(formatter, "; a retry with this key does not help)"),
+        }?;
+        match help {
+            Some(help) => write!(formatter, "\nhelp: {help}"),
+            None => Ok(()),
         }
     }
 }
@@ -211,7 +265,7 @@ impl fmt::Debug for Error {
             .field("key", &self.0.key)
             .field("message", &self.message())
             .field("retry_after", &self.0.retry_after)
-            .field("body_ran", &self.0.body_ran)
+            .field("body", &self.0.body)
             .field("source", &self.0.source)
             .finish()
     }
@@ -243,8 +297,31 @@ mod tests {
     #[test]
     fn superseded_is_the_kind_whose_body_ran() {
         let error = Error::new(ErrorKind::Superseded, &"o".into());
-        assert!(error.body_ran());
+        assert_eq!((error.body(), error.body_ran()), (BodyRun::Ran, true));
         assert!(error.to_string().contains("the body ran"));
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn an_unknown_run_is_said_to_be_unknown() {
+        let error = || Error::new(ErrorKind::StoreUnavailable, &"o".into()).with_message("lost");
+        let unknown = error().with_body_unknown();
+        assert_eq!((unknown.body(), unknown.body_ran()), (BodyRun::Unknown, false));
+        assert_eq!(
+            unknown.to_string(),
+            "o: the store is unavailable: lost (it is unknown whether the body ran; may be retried)"
+        );
+        assert_eq!(error().after_the_body_ran().with_body_unknown().body(), BodyRun::Ran);
+    }
+
+    #[test]
+    fn a_remedy_comes_last() {
+        let error = Error::new(ErrorKind::Misconfigured, &"o".into());
+        assert_eq!(
+            error.with_message("no such user\nhelp: ACL SETUSER").to_string(),
+            "o: set up wrongly: no such user \
+             (the body did not run; a retry with this key does not help)\nhelp: ACL SETUSER"
+        );
     }
 
     #[test]

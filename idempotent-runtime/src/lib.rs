@@ -71,7 +71,7 @@ pub use config::{Abandon, Config, ConfigError, Mode, OnStoreError, OnUnrecorded,
 pub use current::{Current, current};
 #[cfg(feature = "redis")]
 pub use effects::EffectOutcome;
-pub use error::{Error, ErrorKind};
+pub use error::{BodyRun, Error, ErrorKind};
 pub use fingerprint::Fingerprint;
 pub use install::{InstallError, REQUIRE_INSTALLED, require_installed};
 pub use instance::{BuildError, Builder, Drained, Idempotency};

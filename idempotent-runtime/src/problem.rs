@@ -3,7 +3,7 @@
 //! [`ProblemType`] is the table. The HTTP layer answers with it, and with the feature `axum` an
 //! [`Error`] is a response by itself.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{BodyRun, Error, ErrorKind};
 use std::fmt;
 use std::time::Duration;
 
@@ -191,13 +191,14 @@ impl Problem {
 
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
-        let ran = match error.kind() {
-            _ if error.body_ran() => "it was handled",
+        let ran = match (error.body(), error.kind()) {
+            (BodyRun::Ran, _) => "it was handled",
+            (BodyRun::Unknown, _) => "it is unknown whether it was handled",
             // For its client, the earlier request is this one.
-            ErrorKind::Duplicate | ErrorKind::ResultUnavailable | ErrorKind::Undecodable => {
+            (_, ErrorKind::Duplicate | ErrorKind::ResultUnavailable | ErrorKind::Undecodable) => {
                 "it was not handled again"
             }
-            _ => "it was not handled",
+            (BodyRun::DidNotRun, _) => "it was not handled",
         };
         let kind = ProblemType::from(error.kind());
         let detail = match error.kind() {
@@ -311,6 +312,14 @@ mod tests {
             let problem = Problem::from(&Error::new(kind, &"o".into()));
             assert!(problem.to_json().contains("(it was not handled again)"), "{problem}");
         }
+    }
+
+    #[cfg(feature = "redis")]
+    #[test]
+    fn what_may_have_been_handled_is_not_said_to_be_unhandled() {
+        let error = Error::new(ErrorKind::StoreUnavailable, &"o".into()).with_body_unknown();
+        let problem = Problem::from(&error);
+        assert!(problem.to_json().contains("(it is unknown whether it was handled)"), "{problem}");
     }
 
     #[test]

@@ -162,7 +162,8 @@ impl Tokens {
         }
         let request = request(Claim::Window { window: self.expire });
         let store = self.instance.store();
-        match self.send(business_type, || store.begin(&key, &request)).await? {
+        let begun = self.send(business_type, || store.begin(&key, &request)).await;
+        match begun.map_err(may_be_used_up)? {
             // A first attempt means that there was nothing to go on from.
             Begun::Fresh(attempt) if attempt.number == 1 => {
                 let released = || store.release(&key, &attempt, self.expire);
@@ -197,13 +198,24 @@ impl Tokens {
         business_type: &str,
         verb: impl Fn() -> Answer<'a, T>,
     ) -> Result<T, Error> {
-        let mut sends = 0;
+        let (mut sends, mut unanswered) = (0, None);
         loop {
             sends += 1;
             match verb().await {
                 Ok(answer) => return Ok(answer),
-                Err(error) if may_be_repeated(&error) && sends < SENDS => {}
-                Err(error) => return Err(Error::from_store(error, &operation(business_type))),
+                Err(error) if may_be_repeated(&error) && sends < SENDS => {
+                    if error.may_have_taken_effect() {
+                        unanswered = Some(error);
+                    }
+                }
+                Err(error) => {
+                    // That the last one had no effect says nothing about those before it.
+                    let error = match unanswered {
+                        Some(unanswered) if !error.may_have_taken_effect() => unanswered,
+                        _ => error,
+                    };
+                    return Err(Error::from_store(error, &operation(business_type)));
+                }
             }
         }
     }
@@ -246,6 +258,16 @@ impl UsedToken {
 /// A request of nobody who could lose a fence.
 fn request(claim: Claim) -> BeginRequest {
     BeginRequest { token: Token::random(), fingerprint: None, fence_seed: 0, claim }
+}
+
+/// Adds what a refusal means for the token.
+fn may_be_used_up(error: Error) -> Error {
+    let source = std::error::Error::source(&error).and_then(|it| it.downcast_ref::<StoreError>());
+    if source.is_some_and(StoreError::may_have_taken_effect) {
+        let text = format!("{}: the token may have been used up", error.message());
+        return error.with_message(text + "\nhelp: issue another token");
+    }
+    error
 }
 
 fn operation(business_type: &str) -> OperationName {

@@ -159,3 +159,18 @@ async fn a_store_that_does_not_answer_accepts_nothing() {
     bench.store.all_up();
     assert_eq!(consume(&tokens, &token).await, "accepted");
 }
+
+#[tokio::test]
+async fn a_token_that_may_have_been_used_up_is_said_to_be_so() {
+    let bench = remote();
+    let tokens = Tokens::new(&bench.idem);
+    let token = issue(&tokens).await;
+    bench.store.fault_always(Verb::Begin, Fault::After(StoreErrorKind::Unavailable));
+    let text = tokens.consume("order", &token).await.unwrap_err().to_string();
+    assert!(text.contains("the token may have been used up"), "{text}");
+    assert!(text.ends_with("help: issue another token"), "{text}");
+    bench.store.all_up();
+    bench.store.fault_always(Verb::Begin, Fault::Before(StoreErrorKind::Full));
+    let text = tokens.consume("order", &token).await.unwrap_err().to_string();
+    assert!(!text.contains("used up"), "{text}");
+}

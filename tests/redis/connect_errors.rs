@@ -93,7 +93,8 @@ async fn a_user_who_may_not() {
     let run = async { Ok::<_, Error>(ledger.record("k")) };
     let error = idem.operation("op").key("k").run(run).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
-    let text = "redis: NoPerm: this user has no permissions to run the 'set' command";
+    let text = "redis: the user may not run the command or use the key: NOPERM this user has no permissions \
+         to run the 'set' command\nhelp: ACL SETUSER user +set +get +pttl +eval +evalsha ~*";
     assert_eq!(error.message(), text);
     assert_eq!(ledger.total(), 0);
 }
@@ -113,6 +114,23 @@ async fn something_else_listens() {
     assert_eq!(error.kind(), StoreErrorKind::Unavailable);
     let start = format!("127.0.0.1:{} cannot be reached: ", closing.port);
     assert!(error.to_string().starts_with(&start), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_turns_connections_away() {
+    use std::io::Write;
+    let full = Fake::listen(0, |mut stream| {
+        let _ = stream.write_all(b"-ERR max number of clients reached\r\n");
+    });
+    let text = "redis: the server takes no more connections: ERR max number of clients reached\n\
+                help: CONFIG SET maxclients";
+    assert_unavailable(&full.url(), text).await;
+    let protected = Fake::listen(0, |mut stream| {
+        let _ = stream.write_all(b"-DENIED Redis is running in protected mode\r\n");
+    });
+    let text = "redis: the server is in protected mode: DENIED Redis is running in protected mode\n\
+                help: CONFIG SET protected-mode no, or a password";
+    assert_misconfigured(RedisStore::builder(&protected.url()), text).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Effects inside Redis, together with their record.
 
-use idempotent_runtime::store::{Effect, RedisStore, State};
+mod unanswered;
+
+use idempotent_runtime::store::{Effect, RedisBuilder, RedisStore, State};
 use idempotent_runtime::{EffectOutcome, Error, ErrorKind, Idempotency, Operation, Resolution};
 use redis::aio::MultiplexedConnection;
 use std::sync::Arc;
@@ -20,7 +22,12 @@ struct Shop {
 
 impl Shop {
     async fn open(server: RedisServer, stock: i64) -> Self {
-        let redis = RedisStore::connect(&server.url()).await.unwrap();
+        let redis = RedisStore::builder(&server.url());
+        Self::open_with(redis, server, stock).await
+    }
+
+    async fn open_with(redis: RedisBuilder, server: RedisServer, stock: i64) -> Self {
+        let redis = redis.connect().await.unwrap();
         let idem = Idempotency::builder().store(redis.clone()).build().unwrap();
         let mut connection = server.connection().await;
         set(&mut connection, "stock:{lamp}", stock).await;
@@ -36,8 +43,9 @@ impl Shop {
         self.order(id).run_effect(&self.redis, &effect).await
     }
 
-    async fn stock(&mut self) -> i64 {
-        redis::cmd("GET").arg("stock:{lamp}").query_async(&mut self.connection).await.unwrap()
+    async fn stock(&self) -> i64 {
+        let mut connection = self.connection.clone();
+        redis::cmd("GET").arg("stock:{lamp}").query_async(&mut connection).await.unwrap()
     }
 }
 
@@ -55,7 +63,7 @@ fn applied(outcome: Result<EffectOutcome<i64>, Error>) -> (i64, bool) {
 #[tokio::test]
 async fn an_effect_happens_once_per_key_on_every_server() {
     for binary in binaries() {
-        let mut shop = Shop::open(RedisServer::start_with(&binary, &[]), 10).await;
+        let shop = Shop::open(RedisServer::start_with(&binary, &[]), 10).await;
         assert_eq!(applied(shop.deduct(1, 3).await), (7, false));
         assert_eq!(applied(shop.deduct(1, 3).await), (7, true));
         assert_eq!(applied(shop.deduct(2, 3).await), (4, false));
@@ -71,7 +79,8 @@ async fn a_refusal_is_no_success_and_the_next_call_runs_again() {
             EffectOutcome::Refused { reason } => assert_eq!(reason, "not enough stock"),
             other => panic!("{other:?}"),
         }
-        assert_eq!(shop.order(1).get().await.unwrap(), None);
+        let record = shop.order(1).get().await.unwrap().unwrap();
+        assert_eq!(record.head.state, State::FailedFree, "the key is free");
     }
     set(&mut shop.connection, "stock:{lamp}", 5).await;
     assert_eq!(applied(shop.deduct(1, 3).await), (2, false));
@@ -79,7 +88,7 @@ async fn a_refusal_is_no_success_and_the_next_call_runs_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_at_once_one_takes_effect() {
-    let mut shop = Shop::open(RedisServer::start(), 1_000).await;
+    let shop = Shop::open(RedisServer::start(), 1_000).await;
     let shared = Arc::new((shop.idem.clone(), shop.redis.clone()));
     let calls: Vec<_> = (0..64)
         .map(|_| {
@@ -103,7 +112,7 @@ async fn of_many_at_once_one_takes_effect() {
 
 #[tokio::test]
 async fn a_script_that_fails_after_it_wrote_leaves_the_key_indeterminate_until_resolved() {
-    let mut shop = Shop::open(RedisServer::start(), 10).await;
+    let shop = Shop::open(RedisServer::start(), 10).await;
     let half = Effect::new("redis.call('DECR', KEYS[1]) error('half way')").key("stock:{lamp}");
     let error = shop.order(1).run_effect::<i64>(&shop.redis, &half).await.unwrap_err();
     assert_eq!((error.kind(), error.body_ran()), (ErrorKind::Indeterminate, true));

@@ -8,4 +8,6 @@ mod late;
 mod messages;
 mod outages;
 mod records;
+mod refusals;
+mod refusing;
 mod server;

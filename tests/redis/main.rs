@@ -8,6 +8,8 @@ mod effects;
 mod faults;
 mod histories;
 mod message;
+mod patience;
+mod paused;
 mod processes;
 mod proxy;
 mod reconnect;

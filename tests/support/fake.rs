@@ -88,18 +88,21 @@ impl Drop for Fake {
     }
 }
 
-/// The words of a command as clients send it.
+/// The words of a command as clients send it, whatever is in them.
 fn read_command(reader: &mut impl BufRead) -> Option<Vec<String>> {
-    let mut line = || {
-        let mut text = String::new();
-        let read = reader.read_line(&mut text).ok()?;
-        (read > 0).then(|| text.trim_end().to_owned())
-    };
-    let count: usize = line()?.strip_prefix('*')?.parse().ok()?;
+    let count = read_length(reader, '*')?;
     let mut words = Vec::new();
     for _ in 0..count {
-        line()?;
-        words.push(line()?);
+        let mut word = vec![0; read_length(reader, '$')? + 2];
+        reader.read_exact(&mut word).ok()?;
+        word.truncate(word.len() - 2);
+        words.push(String::from_utf8_lossy(&word).into_owned());
     }
     Some(words)
+}
+
+fn read_length(reader: &mut impl BufRead, kind: char) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    line.trim_end().strip_prefix(kind)?.parse().ok()
 }

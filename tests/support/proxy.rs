@@ -15,7 +15,7 @@ use self::rules::{Rule, When};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::TcpListener as StdListener;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -34,6 +34,7 @@ struct Shared {
     server: String,
     rules: Mutex<Vec<Rule>>,
     seen: Mutex<Vec<Seen>>,
+    connections: AtomicUsize,
 }
 
 struct Seen {
@@ -49,7 +50,8 @@ impl Proxy {
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = server.to_owned();
-        let shared = Arc::new(Shared { server, rules: Mutex::default(), seen: Mutex::default() });
+        let (rules, seen, connections) = Default::default();
+        let shared = Arc::new(Shared { server, rules, seen, connections });
         let (end, ended) = oneshot::channel::<()>();
         let serve = accept(listener, Arc::clone(&shared));
         std::thread::spawn(move || {
@@ -106,6 +108,11 @@ impl Proxy {
         answered.filter(|seen| is_meant(&seen.command)).count()
     }
 
+    /// How many connections have been made through it.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(SeqCst)
+    }
+
     /// Counts from here on.
     pub fn forget(&self) {
         lock(&self.shared.seen).clear();
@@ -122,6 +129,7 @@ async fn accept(listener: StdListener, shared: Arc<Shared>) {
     let listener = TcpListener::from_std(listener).unwrap();
     loop {
         let (client, _) = listener.accept().await.unwrap();
+        shared.connections.fetch_add(1, SeqCst);
         tokio::spawn(serve(client, Arc::clone(&shared)));
     }
 }
@@ -177,8 +185,13 @@ enum Fate {
     /// Neither this one nor a later one goes further.
     Lose,
     Hold(Gate),
+    /// Another reply goes further in its place.
+    Replace(Vec<u8>),
     Cut,
 }
+
+/// A command that every server takes, in place of one that is not to reach it.
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 async fn pass_requests(
     mut client: Messages,
@@ -187,7 +200,7 @@ async fn pass_requests(
     shared: &Shared,
 ) -> End {
     let mut lost = false;
-    while let Some(message) = client.next().await {
+    while let Some(mut message) = client.next().await {
         let command = Command(resp::command_words(&message).unwrap());
         let (fault, answered) = shared.note(&command);
         if lost {
@@ -209,6 +222,10 @@ async fn pass_requests(
             Some(Fault::Duplicate(Twin::First)) => vec![Fate::Pass, Fate::Swallow],
             Some(Fault::Duplicate(Twin::Second)) => vec![Fate::Swallow, Fate::Pass],
             Some(Fault::CutAfter) => vec![Fate::Cut],
+            Some(Fault::Refuse(error)) => {
+                message = PING.to_vec();
+                vec![Fate::Replace(format!("-{error}\r\n").into_bytes())]
+            }
         };
         let bytes = message.repeat(fates.len());
         if !command.is_answered_by_pushes() {
@@ -230,7 +247,7 @@ async fn pass_replies(
     mut expected: mpsc::UnboundedReceiver<Reply>,
 ) {
     let mut lost = false;
-    while let Some(message) = server.next().await {
+    while let Some(mut message) = server.next().await {
         // What nobody asked for belongs to no command.
         let reply = if resp::is_push(&message) { None } else { expected.try_recv().ok() };
         if let Some(Reply { fate, answered }) = reply {
@@ -240,6 +257,7 @@ async fn pass_replies(
                 Fate::Swallow => continue,
                 Fate::Lose => lost = true,
                 Fate::Hold(gate) => gate.pass().await,
+                Fate::Replace(other) => message = other,
                 Fate::Cut => return,
             }
         }

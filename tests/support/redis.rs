@@ -168,6 +168,14 @@ impl RedisServer {
         }
     }
 
+    /// Ends it without a warning and starts it again with more arguments. Returns while it reads
+    /// what it has on disk.
+    pub fn restart_loading(&mut self, arguments: &[&str]) {
+        self.kill();
+        self.arguments.extend(arguments.iter().map(|it| (*it).to_owned()));
+        self.child = spawn(&self.binary, self.port, self.directory.path(), &self.arguments);
+    }
+
     /// Stops the process where it is; [`go_on`](Self::go_on) lets it continue.
     pub fn pause(&self) {
         signal(self.child.id(), "STOP");

@@ -107,6 +107,9 @@ impl<'a> Prepared<'a> {
         })?;
         let key = record_key(&call, &config)?;
         drop(config);
+        if policy.mode != Mode::Window {
+            instance.core().patience.check(&call.operation, policy.lease);
+        }
         let called_at = instance.core().clock.now();
         let Call { operation, options, fingerprint, key: encoded, .. } = call;
         spare::give_back(encoded.text);

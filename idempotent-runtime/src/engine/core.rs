@@ -2,6 +2,7 @@
 
 use super::backlog::Backlog;
 use super::keeper::Keeper;
+use super::patience::Patience;
 use super::slots::Slots;
 use super::values::Values;
 use crate::clock::{Clock, Moment, Sleep};
@@ -25,6 +26,7 @@ pub(crate) struct Core {
     pub(crate) keeper: Keeper,
     /// An `Arc` of its own: jobs in it hold the core, and must not hold it through this.
     pub(crate) backlog: Arc<Backlog>,
+    pub(crate) patience: Patience,
 }
 
 impl Core {
@@ -37,6 +39,7 @@ impl Core {
         let keeper = Keeper::start(Arc::clone(&store), clock.clone(), config.cleanup_interval)?;
         Ok(Self {
             local: store.is_local(),
+            patience: Patience::new(store.timeout()),
             store,
             protection: Protection::On,
             config: ArcSwap::from_pointee(config),

@@ -17,6 +17,7 @@ mod core;
 mod detached;
 mod keeper;
 mod lease;
+mod patience;
 mod place;
 mod release;
 mod run;

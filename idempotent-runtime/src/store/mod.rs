@@ -128,6 +128,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// The time after which a verb that was not answered fails, if there is one.
+    ///
+    /// A lease that is shorter is over before the loss of a renewal is noticed: the instance warns.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
     /// Begins many keys. The answers come in the order of the requests.
     ///
     /// The provided method begins them all at once.

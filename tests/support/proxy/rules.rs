@@ -22,6 +22,8 @@ pub enum Fault {
     CutBefore,
     /// It is executed, and its connection is closed in place of the reply.
     CutAfter,
+    /// It never reaches the server, and is answered with this error.
+    Refuse(String),
 }
 
 /// Which of two replies.

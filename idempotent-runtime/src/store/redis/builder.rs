@@ -106,7 +106,8 @@ impl RedisBuilder {
     /// How long a server may take to answer, and to take a connection; two seconds if not set.
     ///
     /// A command that was not answered in time may have taken effect all the same. The connection
-    /// it was sent on is replaced.
+    /// it was sent on is replaced. Leases should be three times as long: an instance warns of one that
+    /// is shorter than this.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeouts = Timeouts { connect: timeout, response: timeout };
         self
@@ -256,8 +257,8 @@ impl Login {
 async fn info(links: &Arc<Links>) -> Result<String, StoreError> {
     let answer = match links.command(&redis::cmd("INFO")).await {
         Ok(answer) => answer,
-        Err(Failed::NotSent(error)) => return Err(error),
-        Err(Failed::Sent(error)) => return Err(connect_error(error)),
+        Err(Failed::NotSent(error) | Failed::Answered(error)) => return Err(error),
+        Err(Failed::Sent(error) | Failed::Resent(error)) => return Err(connect_error(error)),
     };
     info_text(answer).ok_or_else(|| misconfigured("the server does not answer INFO with a text"))
 }
@@ -313,7 +314,9 @@ async fn check_scripts(links: &Arc<Links>) -> Result<(), StoreError> {
     by_hash.arg("0".repeat(40)).arg(0);
     for command in [by_text, by_hash] {
         match links.command(&command).await {
-            Err(Failed::Sent(error)) if classify(&error) == Failure::Forbidden => {
+            Err(Failed::Sent(error) | Failed::Resent(error))
+                if classify(&error) == Failure::Forbidden =>
+            {
                 return Err(connect_error(error));
             }
             // What it answers does not matter: nobody has that script.

@@ -1,16 +1,16 @@
 //! Effects inside Redis that happen together with their record, in one atomic step.
 
 use super::RedisStore;
-use super::error::{Failure, misconfigured, unexpected};
+use super::error::{Failure, contended, misconfigured, unexpected};
 use super::links::Failed;
 use super::name::Name;
 use super::script::Script;
 use super::server::Server;
-use super::wire;
+use super::{verbs, wire};
 use crate::key::RecordKey;
 use crate::store::table::{self, Living, Write};
 use crate::store::{
-    BeginRequest, Begun, Head, State, StoreError, StoreErrorKind, Value as StoredValue,
+    BeginRequest, Begun, Failure as Failing, Head, State, StoreError, Value as StoredValue,
 };
 use redis::cluster_routing::Slot;
 use redis::{Cmd, Value};
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A Lua script whose effect happens once per key, together with the record of its answer.
 ///
 /// The script sees its own `KEYS` and `ARGV`. It returns its answer as JSON text, or
-/// `refuse('reason')` for a business result that is no success: nothing is recorded then, and the
+/// `refuse('reason')` for a business result that is no success: the key is free then, and the
 /// next call runs the script again.
 ///
 /// **A script must validate before its first write.** Redis does not take back what a script wrote
@@ -82,12 +82,14 @@ impl Effect {
     }
 }
 
-/// What became of an effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The end of an effect.
+#[derive(Debug)]
 pub(crate) enum Effected {
-    /// It happened, now. The answer as the script gave it.
+    /// It happened, in this call. The answer as the script gave it.
     Done { number: u32, answer: Vec<u8> },
-    /// The script refused. Nothing is recorded.
+    /// It happened, in this call, and it is not known whether enough replicas have it.
+    Unconfirmed(StoreError),
+    /// The script refused. The key is free.
     Refused { reason: String },
     /// The script failed half way. The key is blocked.
     Failed { reason: String },
@@ -122,6 +124,7 @@ impl RedisStore {
         effect.check_slots(&name)?;
         let server = self.server();
         let mut found: Option<(Vec<u8>, Duration)> = None;
+        let mut refused: Option<Failed> = None;
         for _ in 0..ROUNDS {
             let living = match &found {
                 None => None,
@@ -129,7 +132,7 @@ impl RedisStore {
                     let head = wire::decode(bytes)?.head;
                     if head.attempt.token == terms.request.token {
                         // Sent before: its answer was lost, and it is in the record.
-                        return own(bytes);
+                        return own(server, &name, bytes).await;
                     }
                     Some(Living { head, ttl: *ttl })
                 }
@@ -139,26 +142,44 @@ impl RedisStore {
                 let value = || found.as_ref().and_then(|(it, _)| wire::decode(it).ok()?.value);
                 return Ok(Effected::Found(answer.with_value(value)));
             };
-            match run(server, &name, effect, terms, &head, found.as_ref()).await? {
-                Ran::Ended(effected) => return Ok(effected),
-                Ran::Seen(now) => found = now,
+            if let Some(failed) = refused {
+                return Err(failed.into());
+            }
+            match run(server, &name, effect, terms, &head, found.as_ref()).await {
+                Ok(Ran::Ended(effected)) => return Ok(effected),
+                Ok(Ran::Seen(now)) => found = now,
+                // A server that does not run scripts that write may still say what is recorded.
+                Err(failed) if failed.leaves_reads() => match server.look(&name).await {
+                    Ok(now) => (found, refused) = (unmarked(now), Some(failed)),
+                    Err(_) => return Err(failed.into()),
+                },
+                Err(failed) => return Err(failed.into()),
             }
         }
-        let text = "the record changed with every look at it";
-        Err(StoreError::new(StoreErrorKind::Contended, text))
+        Err(contended())
     }
 }
 
-/// What the record says about an effect of this very call.
-fn own(bytes: &[u8]) -> Result<Effected, StoreError> {
+fn unmarked(record: Option<(Vec<u8>, Duration)>) -> Option<(Vec<u8>, Duration)> {
+    record.map(|(bytes, ttl)| (wire::unmarked(bytes), ttl))
+}
+
+/// The end of an effect of this very call, as the record tells it.
+async fn own(server: &Server, name: &Name, bytes: &[u8]) -> Result<Effected, StoreError> {
     let found = wire::decode(bytes)?;
     let number = found.head.attempt.number;
     Ok(match (found.head.state, found.value) {
-        (State::Succeeded, Some(value)) => {
-            let answer = value.as_bytes().get(1..).unwrap_or_default().to_vec();
-            Effected::Done { number, answer }
-        }
+        (State::Succeeded, Some(value)) => match verbs::confirm(server, name).await {
+            Ok(()) => {
+                let answer = value.as_bytes().get(1..).unwrap_or_default().to_vec();
+                Effected::Done { number, answer }
+            }
+            Err(error) => Effected::Unconfirmed(error),
+        },
         (State::Succeeded, None) => Effected::Found(Begun::Succeeded { number, value: None }),
+        (State::Abandoned, _) => Effected::Failed { reason: "its reply was lost".to_owned() },
+        // It refused, or an operator freed the key.
+        (State::FailedFree, _) => Effected::Found(Begun::Superseded),
         _ => Effected::Found(Begun::Indeterminate { number }),
     })
 }
@@ -176,14 +197,20 @@ async fn run(
     terms: &EffectTerms,
     head: &Head,
     found: Option<&(Vec<u8>, Duration)>,
-) -> Result<Ran, StoreError> {
+) -> Result<Ran, Failed> {
     let unknown = wire::encode(&Head { state: State::Abandoned, ..*head }, None);
     let done = wire::encode(&Head { state: State::Succeeded, ..*head }, Some(&terms.envelope));
+    let processing =
+        Living { head: Head { state: State::Processing, ..*head }, ttl: Duration::MAX };
+    let free = match table::fail(Some(processing), &head.attempt, &Failing::Free, terms.retention) {
+        (_, Write::Put { head, .. }) => wire::encode(&head, None),
+        _ => return Err(Failed::Answered(contended())),
+    };
     // A lease that was over when the record was seen must still be over.
     let (seen, at_most) = match found {
         None => (&[][..], String::new()),
         Some((bytes, ttl)) => {
-            let head = wire::decode(bytes)?.head;
+            let head = wire::decode(bytes).map_err(Failed::Answered)?.head;
             let over = head.state == State::Processing && head.lease_left(*ttl).is_zero();
             let at_most = over.then(|| wire::millis(head.attempt.claim.linger()).to_string());
             (&bytes[..], at_most.unwrap_or_default())
@@ -193,7 +220,7 @@ async fn run(
         command.arg(1 + effect.keys.len()).arg(name.as_str()).arg(&effect.keys);
         command.arg(seen).arg(&at_most);
         command.arg(&unknown).arg(wire::millis(terms.block_retention));
-        command.arg(&done).arg(wire::millis(terms.retention));
+        command.arg(&done).arg(&free).arg(wire::millis(terms.retention));
         for argument in &effect.arguments {
             command.arg(argument);
         }
@@ -205,14 +232,17 @@ async fn run(
         answer => answer,
     };
     let (answer, written) = match answer {
-        Err(Failed::Sent(error)) if is_broken_script(&error) => {
-            return Err(misconfigured(format!("the script does not compile: {error}")));
+        Err(Failed::Sent(error) | Failed::Resent(error)) if is_broken_script(&error) => {
+            let text = format!("the script does not compile: {error}");
+            return Err(Failed::Answered(misconfigured(text)));
         }
         answer => answer?,
     };
-    let ran = read(answer, head.attempt.number)?;
-    if let Ran::Ended(Effected::Done { .. }) = ran {
-        written.check()?;
+    let ran = read(answer, head.attempt.number).map_err(Failed::Answered)?;
+    if let Ran::Ended(Effected::Done { .. }) = ran
+        && let Err(failed) = written.check()
+    {
+        return Ok(Ran::Ended(Effected::Unconfirmed(failed.into())));
     }
     Ok(ran)
 }

@@ -1,89 +1,78 @@
-//! What a failure of Redis means for a verb.
+//! A failure of Redis, as the error of a verb.
 
+use super::refusals::{Effect, refusal};
 use crate::store::{StoreError, StoreErrorKind};
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::RedisError;
 
-/// What a failed command says about the server.
+/// The reason for which a command failed, as far as it decides what to send next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// No answer, or a connection that leads nowhere: another one is needed.
+    /// No answer, or no connection.
     Disconnected,
-    /// It answers, but takes no writes: a replica, or a master without enough replicas.
+    /// The server takes no writes.
     WritesRefused,
-    /// It has no room. The command had no effect.
+    /// The server has no room.
     Full,
-    /// The script is not there. The command had no effect.
+    /// The server does not have the script.
     NoScript,
-    /// It does not know the command or an option of it. The command had no effect.
+    /// The server does not know the command or an option of it.
     UnknownCommand,
     /// The name is in use for something that is not a record.
     WrongType,
-    /// The user may not do this. The command had no effect.
+    /// The user may not do this.
     Forbidden,
     Other,
 }
 
 pub(super) fn classify(error: &RedisError) -> Failure {
-    if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() {
-        return Failure::Disconnected;
-    }
-    let detail = error.detail().unwrap_or_default();
-    match error.kind() {
-        ErrorKind::AuthenticationFailed => return Failure::Forbidden,
-        ErrorKind::Server(ServerErrorKind::NoScript) => return Failure::NoScript,
-        ErrorKind::Server(ServerErrorKind::NoPerm) => return Failure::Forbidden,
-        ErrorKind::Server(ServerErrorKind::ReadOnly) => return Failure::WritesRefused,
-        ErrorKind::Server(
-            ServerErrorKind::MasterDown
-            | ServerErrorKind::ClusterDown
-            | ServerErrorKind::BusyLoading
-            | ServerErrorKind::TryAgain,
-        )
-        | ErrorKind::ClusterConnectionNotFound => return Failure::Disconnected,
-        _ => {}
-    }
-    match error.code() {
-        Some("OOM") => Failure::Full,
-        Some("NOREPLICAS") => Failure::WritesRefused,
-        Some("WRONGTYPE") => Failure::WrongType,
-        Some("NOAUTH" | "WRONGPASS") => Failure::Forbidden,
-        // What a script ran into is quoted in its error.
-        _ if detail.contains("OOM command not allowed") => Failure::Full,
-        _ if detail.contains("READONLY You can't write") => Failure::WritesRefused,
-        _ if detail.contains("WRONGTYPE Operation") => Failure::WrongType,
-        _ if detail.contains("syntax error") || detail.contains("unknown command") => {
-            Failure::UnknownCommand
+    refusal(error).failure
+}
+
+/// The error of a verb whose last command failed like this. Commands before it had no effect.
+pub(super) fn store_error(error: RedisError) -> StoreError {
+    let row = refusal(&error);
+    let mut text = match (row.kind, error.code()) {
+        (StoreErrorKind::Undecodable, _) => row.cause.to_owned(),
+        // In the server's own words.
+        (_, Some(code)) => {
+            let said = format!("{code} {}", error.detail().unwrap_or_default());
+            match row.effect {
+                Effect::None => format!("redis: {}: {}", row.cause, said.trim_end()),
+                Effect::Possible => format!("redis: {}", said.trim_end()),
+            }
         }
-        _ => Failure::Other,
+        (_, None) => format!("redis: {error}"),
+    };
+    if !row.help.is_empty() {
+        text += "\nhelp: ";
+        text += row.help;
+    }
+    let told = StoreError::new(row.kind, text).with_source(error);
+    match row.effect {
+        Effect::None => told.without_effect(),
+        Effect::Possible => told,
     }
 }
 
-pub(super) fn store_error(error: RedisError) -> StoreError {
-    let kind = match classify(&error) {
-        Failure::Disconnected | Failure::Other => StoreErrorKind::Unavailable,
-        Failure::WritesRefused if error.code() == Some("NOREPLICAS") => {
-            StoreErrorKind::NotReplicated
-        }
-        Failure::WritesRefused => StoreErrorKind::Unavailable,
-        Failure::Full => StoreErrorKind::Full,
-        Failure::WrongType => StoreErrorKind::Undecodable,
-        Failure::NoScript | Failure::UnknownCommand | Failure::Forbidden => {
-            StoreErrorKind::Misconfigured
-        }
-    };
-    let text = match kind {
-        StoreErrorKind::Undecodable => {
-            "the key is in use for something that is not a record".into()
-        }
-        _ => format!("redis: {error}"),
-    };
-    StoreError::new(kind, text).with_source(error)
+/// The error of a verb that has had an effect, although what failed last had none.
+pub(super) fn after_an_effect(error: StoreError) -> StoreError {
+    if error.may_have_taken_effect() {
+        return error;
+    }
+    StoreError::new(StoreErrorKind::Unavailable, error.to_string()).with_source(error)
 }
 
 pub(super) fn misconfigured(text: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, text)
 }
 
+/// The record was another one at every look. What was sent was refused for that.
+pub(super) fn contended() -> StoreError {
+    let text = "the record changed with every look at it";
+    StoreError::new(StoreErrorKind::Contended, text)
+}
+
+/// An answer came, and says nothing about the effect of the command.
 pub(super) fn unexpected(command: &str) -> StoreError {
     let text = format!("redis: an answer to {command} that no server gives");
     StoreError::new(StoreErrorKind::Unavailable, text)

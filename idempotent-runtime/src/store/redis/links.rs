@@ -7,7 +7,9 @@
 //! A connection that fails is replaced by the next command. One to a cluster is replaced behind the
 //! commands: it still reaches the other nodes, and a node that is silent makes connecting slow.
 
-use super::error::{Failure, classify, store_error};
+use super::error::{Failure, after_an_effect, classify, store_error, unexpected};
+use super::paused;
+use super::refusals::{self, Reads, refusal};
 use super::target::{Connection, OnPush, Target, Timeouts};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::sync::{Mutex, lock};
@@ -71,24 +73,48 @@ impl Pause {
 pub(super) enum Failed {
     /// There is no connection. Nothing was sent.
     NotSent(StoreError),
-    /// It was sent, or may have been.
+    /// It was sent once. An error came as its answer, or nothing did.
     Sent(RedisError),
+    /// The same, through a client that may have sent it more than once. An error that came last
+    /// says nothing about the copies before it.
+    Resent(RedisError),
+    /// It was sent, and what came as its answer is of no use. The error knows about the effect.
+    Answered(StoreError),
 }
 
 impl From<Failed> for StoreError {
     fn from(failed: Failed) -> Self {
         match failed {
-            Failed::NotSent(error) => error,
+            Failed::NotSent(error) => error.without_effect(),
             Failed::Sent(error) => store_error(error),
+            Failed::Resent(error) => match store_error(error) {
+                // Replays aside, these two decide whether a key is released.
+                error if is_transient(error.kind()) => after_an_effect(error),
+                error => error,
+            },
+            Failed::Answered(error) => error,
         }
     }
+}
+
+fn is_transient(kind: StoreErrorKind) -> bool {
+    matches!(kind, StoreErrorKind::Unavailable | StoreErrorKind::NotReplicated)
 }
 
 impl Failed {
     pub(super) fn failure(&self) -> Failure {
         match self {
             Self::NotSent(_) => Failure::Disconnected,
-            Self::Sent(error) => classify(error),
+            Self::Sent(error) | Self::Resent(error) => classify(error),
+            Self::Answered(_) => Failure::Other,
+        }
+    }
+
+    /// Whether the server can be expected to answer a `GET` all the same.
+    pub(super) fn leaves_reads(&self) -> bool {
+        match self {
+            Self::Sent(error) | Self::Resent(error) => refusal(error).reads == Reads::Served,
+            Self::NotSent(_) | Self::Answered(_) => false,
         }
     }
 }
@@ -113,18 +139,25 @@ impl Links {
 
     pub(super) async fn command(self: &Arc<Self>, command: &Cmd) -> Result<Value, Failed> {
         let (link, mut current) = self.current().await?;
-        let answer = current.connection.command(command).await;
+        let answer =
+            paused::hold(self.timeouts.response, current.connection.command(command)).await;
         self.check(&link, &current, answer)
     }
 
-    /// Sends many commands in one go. A command that fails by itself has its error in its place.
+    /// Sends many commands in one go. Each has its own answer; the error is that of all of them.
     pub(super) async fn pipeline(
         self: &Arc<Self>,
         pipeline: &Pipeline,
-    ) -> Result<Vec<Value>, Failed> {
+    ) -> Result<Vec<Result<Value, Failed>>, Failed> {
         let (link, mut current) = self.current().await?;
-        let answer = current.connection.pipeline(pipeline).await;
-        self.check(&link, &current, answer)
+        let sent = current.connection.pipeline(pipeline);
+        let answers = paused::hold(self.timeouts.response, sent).await;
+        let answers = self.check(&link, &current, answers)?;
+        if answers.len() != pipeline.len() {
+            return Err(Failed::Answered(unexpected("a pipeline")));
+        }
+        let each = answers.into_iter().map(Value::extract_error);
+        Ok(each.map(|answer| self.check(&link, &current, answer)).collect())
     }
 
     fn check<T>(
@@ -134,9 +167,7 @@ impl Links {
         answer: Result<T, RedisError>,
     ) -> Result<T, Failed> {
         answer.map_err(|error| {
-            let failure = classify(&error);
-            // A replica where a master was: there is another master now.
-            if matches!(failure, Failure::Disconnected | Failure::WritesRefused) {
+            if refusal(&error).connection == refusals::Connection::Replaced {
                 // A server that answers is reached. Another connection may lead to a better one,
                 // but there is no use in making one for every refusal.
                 let answers = error.code().is_some();
@@ -144,7 +175,10 @@ impl Links {
                     self.replace(link, used);
                 }
             }
-            Failed::Sent(error)
+            match self.target.sends_once() {
+                true => Failed::Sent(error),
+                false => Failed::Resent(error),
+            }
         })
     }
 
@@ -194,7 +228,8 @@ impl Links {
         } else {
             on_end(Arc::downgrade(link), Arc::downgrade(&made))
         };
-        match self.target.connect(self.timeouts, on_push).await {
+        let connected = self.target.connect(self.timeouts, on_push);
+        match paused::hold(self.timeouts.connect, connected).await {
             Ok(connection) => {
                 *pause = Pause::default();
                 let current = Current { connection, made, since: Instant::now() };

@@ -3,16 +3,20 @@
 //! The files, in the order in which a call goes through them: [`verbs`] asks the state table,
 //! [`server`] turns one step into a command, [`links`] sends it, [`target`] connects.
 
+mod answers;
 mod builder;
 mod effect;
 mod error;
 mod features;
 mod links;
 mod name;
+mod paused;
+mod refusals;
 mod replication;
 mod script;
 mod server;
 mod target;
+mod turned_away;
 mod verbs;
 mod wakes;
 mod wire;
@@ -253,6 +257,12 @@ impl Store for RedisStore {
     ) -> StoreFuture<'a, Vec<Result<Renewed, StoreError>>> {
         let each = requests.iter().map(|it| (&it.key, &it.attempt, it.lease));
         StoreFuture::new(verbs::renew(self.server(), each))
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let links = &self.server().links;
+        // That of a connection of the caller's own is not known.
+        links.target().can_be_heard().then(|| links.timeouts().response)
     }
 
     fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {

@@ -1,8 +1,8 @@
 //! Writes that count only when replicas have them.
 
-use super::error::unexpected;
+use super::answers::Written;
+use super::error::{after_an_effect, unexpected};
 use super::links::{Failed, Links};
-use super::server::Written;
 use crate::store::{StoreError, StoreErrorKind};
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -23,10 +23,12 @@ impl Replication {
         wait
     }
 
-    pub(super) fn written(&self, answer: &Value) -> Written {
+    /// Reads the answer to that.
+    pub(super) fn written(&self, answer: Result<Value, Failed>) -> Written {
         let replicas = match answer {
-            Value::Int(replicas) => usize::try_from(*replicas).unwrap_or(0),
-            _ => 0,
+            Ok(Value::Int(replicas)) => usize::try_from(replicas).unwrap_or(0),
+            Ok(_) => 0,
+            Err(failed) => return Written::Unconfirmed(after_an_effect(failed.into())),
         };
         Written::To { replicas, demanded: self.replicas }
     }
@@ -41,13 +43,11 @@ impl Replication {
         let mut pipeline = redis::pipe();
         pipeline.add_command(command.clone());
         pipeline.add_command(self.command());
-        let answers = links.pipeline(&pipeline).await?;
-        let Ok([answer, waited]) = <[Value; 2]>::try_from(answers) else {
-            return Err(Failed::NotSent(unexpected("WAIT")));
+        let Ok([answer, waited]) = <[_; 2]>::try_from(links.pipeline(&pipeline).await?) else {
+            return Err(Failed::Answered(unexpected("WAIT")));
         };
-        let answer = answer.extract_error().map_err(Failed::Sent)?;
-        let waited = waited.extract_error().map_err(Failed::Sent)?;
-        Ok((answer, self.written(&waited)))
+        let answer = answer?;
+        Ok((answer, self.written(waited)))
     }
 }
 

@@ -3,14 +3,14 @@
 //! Each method is one round trip, safe to repeat and safe to arrive late: it changes a record only
 //! if that still is what the caller saw.
 
-use super::error::{Failure, unexpected};
+use super::answers::{Written, bytes_of, each_of, ttl_of};
+use super::error::{Failure, contended, unexpected};
 use super::features::{DeleteIfEqual, Features};
 use super::links::{Failed, Links};
 use super::name::Name;
 use super::replication::Replication;
 use super::script::{self, Script};
 use super::wire;
-use crate::store::StoreError;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,9 @@ pub(super) enum Publish {
     /// On a channel of the record's own name, inside its shard.
     ByName,
 }
+
+/// How often a record is looked for that is there for the one command and gone for the other.
+const ROUNDS: usize = 16;
 
 /// The channel on which the names of ended records are published.
 pub(super) const CHANNEL: &str = "idempotent:ended";
@@ -165,7 +168,7 @@ impl Server {
         bytes: &[u8],
         millis: u64,
     ) -> Result<Option<Vec<u8>>, Failed> {
-        loop {
+        for _ in 0..ROUNDS {
             let mut set = redis::cmd("SET");
             set.arg(name.as_str()).arg(bytes).arg("NX").arg("PX").arg(millis);
             let mut pipeline = redis::pipe();
@@ -176,19 +179,19 @@ impl Server {
                 pipeline.add_command(replication.command());
             }
             let mut answers = self.links.pipeline(&pipeline).await?.into_iter();
-            let mut next = || answers.next().unwrap_or(Value::Nil).extract_error();
-            let set = next().map_err(Failed::Sent)?;
-            let found = next().map_err(Failed::Sent)?;
+            let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
+            let (set, found) = (next()?, next());
             if set != Value::Nil {
                 if let Some(replication) = replication {
-                    replication.written(&next().map_err(Failed::Sent)?).check()?;
+                    replication.written(next()).check()?;
                 }
                 return Ok(None);
             }
-            if let Some(found) = bytes_of(found, "GET")? {
+            if let Some(found) = bytes_of(found?, "GET")? {
                 return Ok(Some(found));
             }
         }
+        Err(Failed::Answered(contended()))
     }
 
     /// The record, without its time to live.
@@ -206,10 +209,10 @@ impl Server {
     /// The record and how long it still lives, of one moment.
     pub(super) async fn look(&self, name: &Name) -> Result<Option<(Vec<u8>, Duration)>, Failed> {
         let Value::Array(pair) = self.run(&script::LOOK, &only(name)).await? else {
-            return Err(Failed::NotSent(unexpected("a script")));
+            return Err(Failed::Answered(unexpected("a script")));
         };
         let Ok([bytes, ttl]) = <[Value; 2]>::try_from(pair) else {
-            return Err(Failed::NotSent(unexpected("a script")));
+            return Err(Failed::Answered(unexpected("a script")));
         };
         match (bytes_of(bytes, "GET")?, ttl_of(&ttl)?) {
             (Some(bytes), Some(ttl)) => Ok(Some((bytes, ttl))),
@@ -417,25 +420,6 @@ impl Server {
     }
 }
 
-/// How many replicas have what was written.
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub(super) enum Written {
-    Unasked,
-    To { replicas: usize, demanded: usize },
-}
-
-impl Written {
-    pub(super) fn check(self) -> Result<(), Failed> {
-        match self {
-            Self::To { replicas, demanded } if replicas < demanded => {
-                Err(Failed::NotSent(super::replication::too_few(replicas, demanded)))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 /// A record that is to be written if there is none.
 #[derive(Clone, Debug)]
 pub(super) struct Creation {
@@ -484,48 +468,9 @@ fn set_ifeq(name: &Name, bytes: &[u8], old: &[u8], millis: u64) -> Cmd {
     command
 }
 
-/// Each request of a pipeline with its own answer, or with why the pipeline as a whole has none.
-fn each_of<R>(
-    answers: Result<Vec<Value>, Failed>,
-    requests: &[R],
-) -> impl Iterator<Item = (&R, Result<Value, Failed>)> {
-    let (mut answers, error) = match answers {
-        Ok(answers) => (answers.into_iter(), unexpected("a pipeline")),
-        Err(failed) => (Vec::new().into_iter(), failed.into()),
-    };
-    requests.iter().map(move |request| {
-        let answer = match answers.next() {
-            Some(answer) => answer.extract_error().map_err(Failed::Sent),
-            None => Err(Failed::NotSent(StoreError::new(error.kind(), error.to_string()))),
-        };
-        (request, answer)
-    })
-}
-
 /// The arguments of a script that takes a record and nothing else.
 fn only(name: &Name) -> impl Fn(&mut Cmd) {
     move |command| {
         command.arg(1).arg(name.as_str());
-    }
-}
-
-fn bytes_of(answer: Value, command: &str) -> Result<Option<Vec<u8>>, Failed> {
-    match answer {
-        Value::Nil => Ok(None),
-        Value::BulkString(bytes) => Ok(Some(bytes)),
-        _ => Err(Failed::NotSent(unexpected(command))),
-    }
-}
-
-fn ttl_of(answer: &Value) -> Result<Option<Duration>, Failed> {
-    match answer {
-        Value::Int(-2) => Ok(None),
-        // Somebody took the time to live away. It is not ours to give it back.
-        Value::Int(-1) => Ok(Some(Duration::MAX)),
-        // A record in its last millisecond still lives.
-        Value::Int(millis) => {
-            Ok(Some(Duration::from_millis(u64::try_from(*millis).unwrap_or(0).max(1))))
-        }
-        _ => Err(Failed::NotSent(unexpected("PTTL"))),
     }
 }

@@ -1,6 +1,7 @@
 //! Where the servers are, and how a connection to them is made.
 
 use super::error::{misconfigured, store_error};
+use super::turned_away::turned_away;
 use crate::store::{StoreError, StoreErrorKind};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
@@ -171,6 +172,12 @@ impl Target {
         matches!(self, Self::Cluster(_) | Self::GivenCluster(_))
     }
 
+    /// Whether a command is sent no more than once. The client of a cluster sends again by itself
+    /// after an I/O error, and what a connection of the caller's own does is not known.
+    pub(super) fn sends_once(&self) -> bool {
+        matches!(self, Self::Single(_) | Self::Sentinel(_))
+    }
+
     /// Whether a connection can be made that hears what servers publish.
     pub(super) fn can_be_heard(&self) -> bool {
         !matches!(self, Self::Given(_) | Self::GivenCluster(_))
@@ -254,8 +261,18 @@ async fn single(
             Ok::<_, std::convert::Infallible>(())
         });
     }
-    let connected = client.get_multiplexed_async_connection_with_config(&config).await;
-    connected.map_err(|error| unreachable(client.get_connection_info().addr(), error))
+    let error = match client.get_multiplexed_async_connection_with_config(&config).await {
+        Ok(connection) => return Ok(connection),
+        Err(error) => error,
+    };
+    let address = client.get_connection_info().addr();
+    if error.is_connection_dropped()
+        && !error.is_connection_refusal()
+        && let Some(error) = turned_away(address).await
+    {
+        return Err(store_error(error));
+    }
+    Err(unreachable(address, error))
 }
 
 impl Nodes {

@@ -4,7 +4,7 @@
 //! record if it still is the one it looked at. Where the caller knows the record without looking,
 //! because it wrote it, that is the first guess, and the verb is one round trip.
 
-use super::error::Failure;
+use super::error::{Failure, after_an_effect, contended};
 use super::links::Failed;
 use super::name::Name;
 use super::server::{Creation, Next, Renewal, Replaced, Replacement, Seen, Server};
@@ -206,42 +206,14 @@ pub(super) async fn begin_on(
     bytes: Vec<u8>,
 ) -> Result<Option<Begun>, StoreError> {
     let mut looked = Looked::at(bytes, Duration::MAX)?;
-    // Where a lease or a window counts, so does the time that is left.
-    let (guess, _) = table::begin(Some(looked.living()), request);
-    if matches!(guess, Begun::InFlight { .. } | Begun::Taken { .. }) {
-        let Some(ttl) = server.time_to_live(name).await? else { return Ok(None) };
-        looked.ttl = ttl;
-    }
     for _ in 0..ROUNDS {
-        let value = looked.found.value.take();
-        let (answer, write) = table::begin(Some(looked.living()), request);
-        let next = match write {
-            Write::Put { head, ttl } => Next::Bytes { bytes: wire::encode(&head, None), ttl },
-            // Record and time were read one after the other. That somebody holds the key is true
-            // of the moment of the first; that a lease is over needs both of one moment.
-            Write::Keep if looked.ttl != Duration::MAX && is_unknown(&answer) => {
-                match look(server, name).await? {
-                    Some(again) if again.bytes == looked.bytes && again.ttl <= looked.ttl => {
-                        return Ok(Some(answer.with_value(|| value)));
-                    }
-                    Some(again) => {
-                        looked = again;
-                        continue;
-                    }
-                    None => return Ok(None),
-                }
-            }
-            Write::Keep => {
-                if matches!(answer, Begun::Fresh(_)) {
-                    // Sent before, and not known to have arrived: nor are its replicas.
-                    server.confirm(name).await?;
-                }
-                return Ok(Some(answer.with_value(|| value)));
-            }
-            Write::Delete => return Err(contended()),
+        let (looked_at, next, answer) = match decide(server, name, request, looked).await? {
+            Decided::Answer(answer) => return Ok(Some(answer)),
+            Decided::Gone => return Ok(None),
+            Decided::Write { looked, next, answer } => (looked, next, answer),
         };
-        match server.replace(name, &looked.seen(), &next).await? {
-            Replaced::Done => return Ok(Some(answer.with_value(|| None))),
+        match server.replace(name, &looked_at.seen(), &next).await? {
+            Replaced::Done => return Ok(Some(answer)),
             Replaced::Changed(None) => return Ok(None),
             Replaced::Changed(Some(_)) | Replaced::Alive => match look(server, name).await? {
                 Some(again) => looked = again,
@@ -252,26 +224,101 @@ pub(super) async fn begin_on(
     Err(contended())
 }
 
+/// The decision of the table about a record.
+enum Decided {
+    /// The record stays as it is.
+    Answer(Begun),
+    /// The record is to be replaced, which makes this the answer.
+    Write { looked: Looked, next: Next, answer: Begun },
+    /// There is no record any more.
+    Gone,
+}
+
+/// Asks the table about a record. Nothing is written.
+async fn decide(
+    server: &Server,
+    name: &Name,
+    request: &BeginRequest,
+    mut looked: Looked,
+) -> Result<Decided, StoreError> {
+    // Where a lease or a window counts, so does the time that is left.
+    let (guess, _) = table::begin(Some(looked.living()), request);
+    let counts = matches!(guess, Begun::InFlight { .. } | Begun::Taken { .. });
+    if counts && looked.ttl == Duration::MAX {
+        let Some(ttl) = server.time_to_live(name).await? else { return Ok(Decided::Gone) };
+        looked.ttl = ttl;
+    }
+    for _ in 0..ROUNDS {
+        let value = looked.found.value.take();
+        let (answer, write) = table::begin(Some(looked.living()), request);
+        match write {
+            Write::Put { head, ttl } => {
+                let next = Next::Bytes { bytes: wire::encode(&head, None), ttl };
+                return Ok(Decided::Write { looked, next, answer: answer.with_value(|| None) });
+            }
+            // Record and time were read one after the other. That somebody holds the key is true
+            // of the moment of the first; that a lease is over needs both of one moment.
+            Write::Keep if looked.ttl != Duration::MAX && is_unknown(&answer) => {
+                match look(server, name).await? {
+                    Some(again) if again.bytes == looked.bytes && again.ttl <= looked.ttl => {
+                        return Ok(Decided::Answer(answer.with_value(|| value)));
+                    }
+                    Some(again) => looked = again,
+                    None => return Ok(Decided::Gone),
+                }
+            }
+            Write::Keep => {
+                if matches!(answer, Begun::Fresh(_)) {
+                    // Sent before, and not known to have arrived: nor are its replicas.
+                    confirm(server, name).await?;
+                }
+                return Ok(Decided::Answer(answer.with_value(|| value)));
+            }
+            Write::Delete => return Err(contended()),
+        }
+    }
+    Err(contended())
+}
+
 fn is_unknown<V>(answer: &Begun<V>) -> bool {
     matches!(answer, Begun::Indeterminate { .. })
 }
 
-/// A server that takes no writes can still give answers.
+/// Makes sure that replicas have a record that an earlier copy of the verb has written.
+pub(super) async fn confirm(server: &Server, name: &Name) -> Result<(), StoreError> {
+    server.confirm(name).await.map_err(|failed| after_an_effect(failed.into()))
+}
+
+/// A server that takes no writes can still give the answers that need none.
 async fn answer_without_writing(
     server: &Server,
     name: &Name,
     request: &BeginRequest,
     failed: Failed,
 ) -> Result<Begun, StoreError> {
-    let refused = matches!(failed.failure(), Failure::Full | Failure::WritesRefused);
-    if refused && let Ok(Some(bytes)) = server.read(name).await {
-        let looked = Looked::at(bytes, Duration::MAX)?;
-        if matches!(looked.found.head.state, State::Succeeded | State::FailedFinal) {
-            let (answer, _) = table::begin(Some(looked.living()), request);
-            return Ok(answer.with_value(|| looked.found.value));
-        }
+    match read_answer(server, name, request, &failed).await {
+        Ok(Some(answer)) => Ok(answer),
+        Err(error) if error.kind() == StoreErrorKind::Undecodable => Err(error),
+        // The first failure tells more than what came of asking further.
+        Ok(None) | Err(_) => Err(failed.into()),
     }
-    Err(failed.into())
+}
+
+/// The answer to a `begin` that the server refused to write; `None` if the record does not have it.
+pub(super) async fn read_answer(
+    server: &Server,
+    name: &Name,
+    request: &BeginRequest,
+    failed: &Failed,
+) -> Result<Option<Begun>, StoreError> {
+    if !failed.leaves_reads() {
+        return Ok(None);
+    }
+    let Some(bytes) = server.read(name).await? else { return Ok(None) };
+    match decide(server, name, request, Looked::at(bytes, Duration::MAX)?).await? {
+        Decided::Answer(answer) => Ok(Some(answer)),
+        Decided::Write { .. } | Decided::Gone => Ok(None),
+    }
 }
 
 /// What the holder of a record does with it.
@@ -316,7 +363,7 @@ async fn change<A>(
         let (answer, write) = step(looked.as_ref().map(Looked::living));
         let next = match write {
             Write::Keep => {
-                server.confirm(name).await?;
+                confirm(server, name).await?;
                 return Ok(answer);
             }
             Write::Delete => Next::Nothing,
@@ -393,8 +440,10 @@ async fn renew_unknown(
         };
         let Some(Looked { bytes, .. }) = looked else { return Ok(Renewed::Lost) };
         let renewal = Renewal { name: name.clone(), bytes, ttl };
-        if let Some(Ok(true)) = server.renew(&[renewal]).await.pop() {
-            return Ok(Renewed::Extended);
+        match server.renew(&[renewal]).await.pop() {
+            Some(Ok(true)) => return Ok(Renewed::Extended),
+            Some(Err(failed)) => return Err(failed.into()),
+            Some(Ok(false)) | None => {}
         }
     }
     Err(contended())
@@ -410,9 +459,4 @@ async fn look(server: &Server, name: &Name) -> Result<Option<Looked>, StoreError
         Some((bytes, ttl)) => Looked::at(bytes, ttl).map(Some),
         None => Ok(None),
     }
-}
-
-fn contended() -> StoreError {
-    let text = "the record changed with every look at it";
-    StoreError::new(StoreErrorKind::Contended, text)
 }

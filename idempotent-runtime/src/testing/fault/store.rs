@@ -356,6 +356,10 @@ impl Store for FaultStore {
         self.pass(Verb::Watch, Box::pin(async move { store.watch(&key).await }))
     }
 
+    fn timeout(&self) -> Option<Duration> {
+        self.inner.timeout()
+    }
+
     fn maintain(&self) -> Maintenance {
         self.inner.maintain()
     }

@@ -1,7 +1,8 @@
 -- Runs `effect` and records its answer, both or neither, unless `effect` fails half way.
 -- KEYS: record, then those of the effect. ARGV: record as seen, without a mark, empty if none; longest time to live
 -- that it may have, empty if any; record that says that the outcome is unknown; its time to live;
--- record of the answer, to which the answer is added; its time to live; then those of the effect.
+-- record of the answer, to which the answer is added; record of a free key; the time to live of both;
+-- then those of the effect.
 -- Answers {'seen', record, time to live}, {'done', answer}, {'refused', reason} or
 -- {'failed', reason}; the last leaves the outcome unknown.
 local now = redis.call('GET', KEYS[1])
@@ -19,8 +20,8 @@ local keys, arguments = {}, {}
 for index = 2, #KEYS do
   keys[index - 1] = KEYS[index]
 end
-for index = 7, #ARGV do
-  arguments[index - 6] = ARGV[index]
+for index = 8, #ARGV do
+  arguments[index - 7] = ARGV[index]
 end
 local ended, answer = pcall(effect, keys, arguments)
 if type(answer) == 'table' and answer.err then
@@ -30,11 +31,8 @@ if not ended then
   return { 'failed', tostring(answer) }
 end
 if type(answer) == 'table' and answer.refused then
-  if ARGV[1] == '' then
-    redis.call('DEL', KEYS[1])
-  else
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', math.max(ttl, 1))
-  end
+  -- Not what was there before: a late copy that saw that would run after the refusal was told.
+  redis.call('SET', KEYS[1], ARGV[6], 'PX', ARGV[7])
   return { 'refused', tostring(answer.refused) }
 end
 if type(answer) == 'number' then
@@ -43,5 +41,5 @@ end
 if type(answer) ~= 'string' then
   return { 'failed', 'it answered neither a text nor a number' }
 end
-redis.call('SET', KEYS[1], ARGV[5] .. answer, 'PX', ARGV[6])
+redis.call('SET', KEYS[1], ARGV[5] .. answer, 'PX', ARGV[7])
 return { 'done', answer }
