@@ -6,7 +6,7 @@ use crate::server::{Gate, held, held_first, number};
 use idempotent_http::IdempotencyLayer;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Verb;
-use idempotent_runtime::{Config, OnStoreError, OnUnrecorded};
+use idempotent_runtime::{Config, Idempotency, OnStoreError, OnUnrecorded};
 use std::sync::Arc;
 use std::time::Duration;
 use support::redis::{RedisServer, signal};
@@ -100,6 +100,16 @@ async fn a_response_that_is_not_recorded_can_be_held_back_until_it_is() {
         })
         .await;
         assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn behind_a_disabled_instance_every_request_is_handled() {
+    let idem = Idempotency::builder().disabled().build().unwrap();
+    for bench in both().await {
+        let server = bench.serve(IdempotencyLayer::new(&idem), number).await;
+        server.post("/orders", "k").await.is_first(200, "run 1");
+        server.post("/orders", "k").await.is_first(200, "run 2");
     }
 }
 

@@ -261,7 +261,7 @@ mod tests {
         let written = serde_json::to_value(Config::new().with_max_concurrent(5)).unwrap();
         let written: Vec<&String> = written.as_object().unwrap().keys().collect();
         let mut fields: Vec<&str> =
-            Setting::ALL[..15].iter().map(|name| name.file_name()).collect();
+            Setting::ALL[..16].iter().map(|name| name.file_name()).collect();
         fields.sort_unstable();
         let mut names: Vec<&str> = written.into_iter().map(String::as_str).collect();
         names.sort_unstable();

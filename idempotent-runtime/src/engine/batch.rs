@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
-use crate::operation::{Outcome, Recorded};
+use crate::operation::Outcome;
 use crate::race::{First, race};
 use crate::store::{Armed, BeginRequest, Begun, StoreError, StoreErrorKind, Token};
 use std::collections::HashSet;
@@ -211,16 +211,15 @@ async fn settle<T, E>(
         }
         return;
     }
-    let (settlements, planned): (Vec<_>, Vec<_>) = granted
+    let settlements: Vec<_> = granted
         .iter_mut()
         .zip(&results)
         .map(|(grant, result)| {
-            let Some(running) = grant.running.as_mut() else { return (None, Recorded::No) };
+            let running = grant.running.as_mut()?;
             let verb = verb(running, answers, result);
-            let planned = running.planned(&verb);
-            (running.settle(verb), planned)
+            running.settle(verb)
         })
-        .unzip();
+        .collect();
     let core = Arc::clone(items[granted[0].index].call.core());
     let patience = core.sleep_until(core.clock.now().after(items[0].call.policy.lease));
     let recorded = Handoff::new(Arc::clone(&core), settle::record_many(core, settlements));
@@ -230,13 +229,11 @@ async fn settle<T, E>(
         First::Right(()) => Vec::new(),
     }
     .into_iter();
-    for ((Grant { index, running }, result), planned) in
-        granted.into_iter().zip(results).zip(planned)
-    {
+    for (Grant { index, running }, result) in granted.into_iter().zip(results) {
         let Item { end, answer, .. } = &mut items[index];
         let ended = ended.next().unwrap_or_else(|| Err(settle::not_recorded_yet()));
         *answer = Some(match running {
-            Some(running) => conclude(&running, answers, result, planned, ended, end),
+            Some(running) => conclude(&running, answers, result, ended, end),
             None => {
                 end.ends(Ending::Unprotected);
                 unprotected(result)

@@ -13,7 +13,7 @@ use crate::answers::Answers;
 use crate::error::{Error, ErrorKind};
 use crate::install::{override_with, overriding};
 use crate::observe::{CallEnd, Ending};
-use crate::operation::{Outcome, Recorded};
+use crate::operation::Outcome;
 use crate::store::StoreFuture;
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -280,19 +280,14 @@ where
     E: Send + 'static,
 {
     let Finished { mut running, answer } = finished;
-    let mut planned = Recorded::No;
     let ended = match &answer {
-        Ok(answer) => {
-            let verb = verb(&running, &answers, answer);
-            planned = running.planned(&verb);
-            running.end(verb)
-        }
+        Ok(answer) => running.end(verb(&running, &answers, answer)),
         Err(_) if running.has_started() => running.end(Verb::Abandon),
         // Something else panicked before the body began. Dropped, the attempt is released.
         Err(_) => StoreFuture::ready(Ok(Ended::Recorded)),
     };
     let conclude = move |ended| match answer {
-        Ok(answer) => conclude(&running, &answers, answer, planned, ended, &mut end),
+        Ok(answer) => conclude(&running, &answers, answer, ended, &mut end),
         // The key is free, or blocked, before the caller hears of it and may call again.
         Err(panic) => resume_unwind(panic),
     };

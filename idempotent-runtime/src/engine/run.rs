@@ -223,19 +223,15 @@ async fn record<T, E>(
     answer: Result<T, E>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
-    let verb = verb(running, answers, &answer);
-    let planned = running.planned(&verb);
-    let ended = running.end(verb).await;
-    conclude(running, answers, answer, planned, ended, end)
+    let ended = running.end(verb(running, answers, &answer)).await;
+    conclude(running, answers, answer, ended, end)
 }
 
-/// What the caller gets, once it is known how the end of its attempt was recorded: as `planned`, or
-/// otherwise.
+/// What the caller gets, once it is known how the end of its attempt was recorded.
 pub(super) fn conclude<T, E>(
     running: &Running<'_>,
     answers: &Answers<T, E>,
     answer: Result<T, E>,
-    planned: Recorded,
     ended: Result<Ended, StoreError>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
@@ -250,6 +246,7 @@ pub(super) fn conclude<T, E>(
             if let Err(error) = &ended {
                 unrecorded(running, error);
             }
+            let planned = running.planned();
             let recorded = match ended {
                 Ok(Ended::RecordedWithoutValue) => Recorded::WithoutValue,
                 Ok(Ended::Recorded | Ended::Vanished | Ended::Superseded) => planned,

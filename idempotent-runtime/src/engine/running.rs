@@ -32,6 +32,7 @@ pub(crate) struct Running<'a> {
     mode: Mode,
     max_value_bytes: usize,
     on_unrecorded: OnUnrecorded,
+    planned: Recorded,
     place: Option<Box<Place>>,
 }
 
@@ -68,8 +69,18 @@ impl<'a> Running<'a> {
         let instance = call.instance.by_ref();
         let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
         let place = place.map(Box::new);
-        let phase = Phase::Granted;
-        Self { instance, lease, phase, copies, mode, max_value_bytes, on_unrecorded, place }
+        let (phase, planned) = (Phase::Granted, Recorded::No);
+        Self {
+            instance,
+            lease,
+            phase,
+            copies,
+            mode,
+            max_value_bytes,
+            on_unrecorded,
+            planned,
+            place,
+        }
     }
 
     /// An attempt of a disabled instance: it holds nothing, and nothing follows it.
@@ -89,6 +100,7 @@ impl<'a> Running<'a> {
             mode: Mode::Window,
             max_value_bytes,
             on_unrecorded,
+            planned: Recorded::No,
             place: None,
         }
     }
@@ -215,16 +227,22 @@ impl<'a> Running<'a> {
         self.on_unrecorded
     }
 
-    /// What an answer is once the store has acknowledged `verb`.
-    pub(crate) fn planned(&self, verb: &Verb) -> Recorded {
-        match verb {
+    /// What the answer is once the store has acknowledged its end.
+    pub(crate) fn planned(&self) -> Recorded {
+        self.planned
+    }
+
+    /// Notes what `verb` records. Here, where it fits beside the other choices: in the future of a
+    /// call it would have to be held while the store is waited for.
+    fn plan(&mut self, verb: &Verb) {
+        self.planned = match verb {
             _ if self.mode == Mode::Window => Recorded::No,
             Verb::Complete { value: None, .. } if self.mode == Mode::Strong => {
                 Recorded::WithoutValue
             }
             Verb::Complete { .. } => Recorded::Yes,
             Verb::Fail(_) | Verb::Abandon | Verb::Release => Recorded::No,
-        }
+        };
     }
 
     /// Whether values are kept for later calls.
@@ -241,6 +259,7 @@ impl<'a> Running<'a> {
             mode: self.mode,
             max_value_bytes: self.max_value_bytes,
             on_unrecorded: self.on_unrecorded,
+            planned: self.planned,
             place: self.place.take(),
         };
         self.phase = Phase::Ended;
@@ -262,6 +281,7 @@ impl<'a> Running<'a> {
     /// If this future is dropped, the keeper finishes it. To be called once.
     pub(crate) fn end(&mut self, verb: Verb) -> Answer<'static, Ended> {
         self.phase = Phase::Ended;
+        self.plan(&verb);
         if self.mode == Mode::Window {
             return StoreFuture::ready(Ok(Ended::Recorded));
         }
@@ -288,6 +308,7 @@ impl<'a> Running<'a> {
     /// An end that is to be recorded together with others. `None` if there is nothing to record.
     pub(crate) fn settle(&mut self, verb: Verb) -> Option<Settlement> {
         self.phase = Phase::Ended;
+        self.plan(&verb);
         (self.mode != Mode::Window).then(|| self.settlement(verb))
     }
 

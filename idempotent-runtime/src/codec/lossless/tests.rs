@@ -142,12 +142,14 @@ impl Chain {
     }
 }
 
+type Link<'a> = &'a dyn Fn(Box<Chain>) -> Chain;
+
 /// Whatever is written can be read: the readers' limits are no looser.
 #[test]
 fn values_nest_as_deep_as_they_can_be_read() {
     for codecs in all() {
         let reason = format!("it nests deeper than {MAX_DEPTH}");
-        let links: [(usize, &dyn Fn(Box<Chain>) -> Chain); 4] = [
+        let links: [(usize, Link<'_>); 4] = [
             (1, &Chain::Newtype),
             (2, &|next| Chain::Tuple(next, 1)),
             (2, &|next| Chain::Struct { next }),
