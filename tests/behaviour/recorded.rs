@@ -7,7 +7,7 @@ use idempotent_runtime::{
     Operation, Outcome, Recorded, idempotent,
 };
 use std::time::Duration;
-use support::{Bench, LEASE, both, local, remote, until};
+use support::{Bench, EXPIRE, LEASE, both, local, remote, until};
 
 async fn detailed(operation: Operation<'_>) -> Outcome<u8> {
     operation.run_detailed(async { Ok::<u8, Error>(7) }).await.unwrap()
@@ -101,15 +101,42 @@ async fn a_store_that_does_not_answer_within_a_lease_leaves_the_value_unrecorded
 #[tokio::test]
 async fn a_vanished_record_that_was_written_again_holds_the_value() {
     for bench in both() {
-        let key = bench.op().record_key().unwrap();
+        assert_eq!(vanishing(&bench).await.recorded, Recorded::Yes);
+        assert!(detailed(bench.op()).await.replayed);
+    }
+}
+
+/// A call whose record is deleted while its body runs, as by a flush.
+async fn vanishing(bench: &Bench) -> Outcome<u8> {
+    let key = bench.op().record_key().unwrap();
+    let body = async {
+        let token = bench.store.get(&key).await.unwrap().unwrap().head.attempt;
+        bench.store.release(&key, &token, EXPIRE).await.unwrap();
+        assert_eq!(bench.store.get(&key).await.unwrap(), None);
+        Ok::<u8, Error>(7)
+    };
+    bench.op().run_detailed(body).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_record_that_vanished_after_the_lease_was_lost_holds_nothing() {
+    for bench in both() {
+        let vanished = || async {
+            let body = async {
+                bench.clock.advance(LEASE + EXPIRE);
+                Ok::<u8, Error>(7)
+            };
+            bench.op().run_detailed(body).await
+        };
+        assert_eq!(vanished().await.unwrap().recorded, Recorded::No);
+        let strict = bench.op().on_unrecorded(OnUnrecorded::Error);
         let body = async {
-            // Freed by force and then removed, behind the back of the instance.
-            bench.store.forget(&key, true).await.unwrap();
-            bench.store.forget(&key, false).await.unwrap();
+            bench.clock.advance(LEASE + EXPIRE);
             Ok::<u8, Error>(7)
         };
-        assert_eq!(bench.op().run_detailed(body).await.unwrap().recorded, Recorded::Yes);
-        assert!(detailed(bench.op()).await.replayed);
+        let error = strict.run_detailed(body).await.unwrap_err();
+        assert_eq!((error.kind(), error.body_ran()), (ErrorKind::Unrecorded, true));
+        assert_eq!(bench.op().get().await.unwrap(), None);
     }
 }
 

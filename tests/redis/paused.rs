@@ -4,6 +4,7 @@ use idempotent_runtime::store::{RedisStore, StoreErrorKind};
 use idempotent_runtime::{Error, Idempotency, Mode};
 use std::time::{Duration, Instant};
 use support::fake::Fake;
+use support::proxy::{Command, Fault, Gate, Proxy};
 use support::redis::RedisServer;
 
 async fn idem(url: &str) -> Idempotency {
@@ -37,9 +38,22 @@ async fn calls_work_on_a_clock_that_is_paused_from_the_start() {
 #[tokio::test]
 async fn calls_work_while_the_clock_is_paused_and_when_it_goes_on() {
     let server = RedisServer::start();
-    let idem = idem(&server.url()).await;
+    let proxy = Proxy::start(&server.address());
+    let idem = idem(&proxy.url()).await;
     tokio::time::pause();
+    // The server takes its time, while nothing else is left to do.
+    let gate = Gate::new();
+    let is_begin = |command: &Command| command.has("NX");
+    proxy.fault_at(1, is_begin, Fault::HoldReply(gate.clone()));
+    let slow = std::thread::spawn(move || {
+        while gate.held() == 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        gate.open();
+    });
     assert_eq!(run(&idem, "a").await.unwrap(), 7);
+    slow.join().unwrap();
+    assert_eq!(proxy.sent(is_begin).len(), 1, "it was waited for");
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(run(&idem, "a").await.unwrap(), 7);
     tokio::time::resume();

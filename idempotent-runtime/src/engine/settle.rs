@@ -6,6 +6,7 @@ use super::lease::Lease;
 use super::place::Place;
 use super::release::{self, Copies, Unused};
 use super::slots::Shared;
+use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
 use crate::observe::{self, LoggedKey, StoreTimer, names};
 use crate::store::{
@@ -119,9 +120,12 @@ impl Settlement {
         match answer {
             Ok(ended) => self.conclude(Some(ended)),
             Err(_) if self.worth() == Worth::Release && !self.core.local => self.release(),
+            Err(ref error) if is_final(error) => self.give_up(error),
             Err(_) => {
                 let core = Arc::clone(&self.core);
-                core.keeper.spawn(self.persist());
+                // Counted from here, not from when the keeper comes to it.
+                let expires = core.clock.now().after(self.lease.attempt().claim.ttl());
+                core.keeper.spawn(self.persist(expires));
             }
         }
         answer
@@ -160,7 +164,7 @@ impl Settlement {
 
     /// Tries until the store answers. An answer is given up when its record has expired; what only
     /// frees the key, when the lease does so as well.
-    async fn persist(self) {
+    async fn persist(self, expires: Moment) {
         let Self { core, lease, .. } = &self;
         let room = match self.worth() {
             Worth::Answer => {
@@ -168,7 +172,6 @@ impl Settlement {
             }
             Worth::Lease | Worth::Release => None,
         };
-        let expires = core.clock.now().after(lease.attempt().claim.ttl());
         let mut backoff = Backoff::up_to(RETRY_PAUSE, LONGEST_PAUSE);
         loop {
             core.sleep_until(core.clock.now().after(backoff.pause())).await;
@@ -179,19 +182,22 @@ impl Settlement {
             };
             match self.send().await {
                 Ok(ended) => return self.conclude(Some(ended)),
-                Err(error) if last => {
-                    observe::dropped(self.verb.name());
-                    let operation: &str = &lease.operation;
-                    let key = lease.logged_key(core);
-                    tracing::error!(
-                        target: "idempotent", operation, key, %error,
-                        "the end of an attempt was never recorded"
-                    );
-                    return self.conclude(None);
-                }
+                Err(error) if last || is_final(&error) => return self.give_up(&error),
                 Err(_) => {}
             }
         }
+    }
+
+    /// Tells that this end is not recorded and never will be.
+    fn give_up(self, error: &StoreError) {
+        observe::dropped(self.verb.name());
+        let operation: &str = &self.lease.operation;
+        let key = self.lease.logged_key(&self.core);
+        tracing::error!(
+            target: "idempotent", operation, key, %error,
+            "the end of an attempt was never recorded"
+        );
+        self.conclude(None);
     }
 
     fn send(&self) -> Sending<'_> {
@@ -245,6 +251,12 @@ pub(crate) async fn record_many(
         });
     }
     ended
+}
+
+/// Whether an error is the store's answer: what is there is not a record, so it is not this
+/// attempt's either.
+fn is_final(error: &StoreError) -> bool {
+    error.kind() == StoreErrorKind::Undecodable
 }
 
 /// Why the end of an attempt is not known to be recorded.

@@ -88,8 +88,8 @@ impl From<Failed> for StoreError {
             Failed::NotSent(error) => error.without_effect(),
             Failed::Sent(error) => store_error(error),
             Failed::Resent(error) => match store_error(error) {
-                // Replays aside, these two decide whether a key is released.
                 error if is_transient(error.kind()) => after_an_effect(error),
+                // The record is read after such a refusal: a copy that took effect is found.
                 error => error,
             },
             Failed::Answered(error) => error,

@@ -7,6 +7,7 @@
 use super::error::misconfigured;
 use super::links::Links;
 use super::name::Name;
+use super::paused;
 use super::server::{CHANNEL, Publish};
 use super::target::{Connection, OnPush};
 use crate::race::{First, race};
@@ -71,7 +72,8 @@ impl Wakes {
         notified.as_mut().enable();
         let guard = Guard { wakes: Arc::clone(self), name: name.as_str().to_owned() };
         let patience = self.links.timeouts().response;
-        let _ = tokio::time::timeout(patience, subscriber.hears(self.publish, name)).await;
+        let heard = tokio::time::timeout(patience, subscriber.hears(self.publish, name));
+        let _ = paused::hold(patience, heard).await;
         Watch::new(async move {
             let _guard = guard;
             notified.await;
