@@ -214,21 +214,16 @@ impl<'a> Expansion<'a> {
         .into_iter()
         .flatten()
         .map(|(setter, value)| self.set(setter, value));
-        let (function, body) = match value(&args.detach) {
-            Some(Flag(true)) => ("run_detached", quote_spanned!(*span=> __idempotent_body)),
-            _ => (
-                "run",
-                quote_spanned! {*span=>
-                    ::core::pin::pin!(::core::option::Option::Some(__idempotent_body))
-                },
-            ),
+        let function = match value(&args.detach) {
+            Some(Flag(true)) => "run_detached",
+            _ => "run",
         };
         let function = Ident::new(function, *span);
         quote_spanned! {*span=>
             #private::#function(
                 #private::Call::new(&__IDEMPOTENT_SITE, __idempotent_key) #(#parts)*,
                 __idempotent_returns,
-                #body,
+                __idempotent_body,
             )
             .await
         }

@@ -34,7 +34,7 @@ enum Phase {
 
 impl<'a> Running<'a> {
     pub(crate) fn new(
-        call: &'a Prepared<'_>,
+        call: &Prepared<'a>,
         attempt: AttemptId,
         sent_at: Moment,
         mut place: Option<Place>,
@@ -54,7 +54,7 @@ impl<'a> Running<'a> {
             leases.insert(&lease);
             observe::in_flight(|| leases.count());
         }
-        let instance = call.instance.by_ref();
+        let instance = call.instance.clone();
         let max_value_bytes = call.policy.max_value_bytes;
         let place = place.map(Box::new);
         Self { instance, lease, phase: Phase::Granted, mode, max_value_bytes, place }
