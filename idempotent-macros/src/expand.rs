@@ -76,17 +76,14 @@ impl<'a> Expansion<'a> {
     fn site(&self) -> TokenStream {
         let Self { args, span, .. } = self;
         let private = self.runtime.private(*span);
-        let start = match value(&args.name) {
-            Some(OperationName(name)) => quote_spanned!(*span=> named(#name)),
-            None => {
+        let start = match (value(&args.name), value(&args.shared_name)) {
+            (Some(OperationName(name)), Some(Flag(true))) => quote_spanned!(*span=> shared(#name)),
+            (Some(OperationName(name)), _) => quote_spanned!(*span=> named(#name)),
+            (None, _) => {
                 let name = format!("::{}", self.function.sig.ident.unraw());
+                // The type of the closure shows what stands around the function.
                 quote_spanned! {*span=>
-                    defaulted(
-                        ::core::concat!(::core::module_path!(), #name),
-                        ::core::file!(),
-                        ::core::line!(),
-                        ::core::column!(),
-                    )
+                    derived(::core::concat!(::core::module_path!(), #name), || {})
                 }
             }
         };
