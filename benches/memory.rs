@@ -30,12 +30,14 @@ fn order(id: u64) -> Order {
     Order { id, item: "a lamp of 64 bytes".to_owned(), cents: 1299 }
 }
 
-#[idempotent(key = "id", expire = 3600, mode = "strong", name = "orders.create")]
+#[idempotent(key = "id", expire = 3600, mode = "strong", name = "orders.create", shared_name)]
 async fn create(id: u64) -> Result<Order, Error> {
     Ok(order(id))
 }
 
-#[idempotent(key = "id", expire = 3600, mode = "strong", name = "orders.create", with = idem)]
+#[idempotent(
+    key = "id", expire = 3600, mode = "strong", name = "orders.create", shared_name, with = idem
+)]
 async fn create_on(idem: &Idempotency, id: u64) -> Result<Order, Error> {
     Ok(order(id))
 }

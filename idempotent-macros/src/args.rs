@@ -34,7 +34,7 @@ const fn flag(name: &'static str) -> Argument {
     Argument { takes_value: false, ..value(name, name) }
 }
 
-pub(crate) const ARGUMENTS: [Argument; 19] = [
+pub(crate) const ARGUMENTS: [Argument; 20] = [
     key("key", "key = \"req.order_id\""),
     value("expire", "expire = \"5m\""),
     value("mode", "mode = \"strong\""),
@@ -43,6 +43,7 @@ pub(crate) const ARGUMENTS: [Argument; 19] = [
     value("lease", "lease = \"30s\""),
     value("max_run", "max_run = \"1h\""),
     value("name", "name = \"orders.create\""),
+    flag("shared_name"),
     key("scope", "scope = \"req.tenant\""),
     key("fingerprint", "fingerprint = \"(req.amount, req.currency)\""),
     value("final_errors", "final_errors = OrderError::is_final"),
@@ -72,6 +73,7 @@ pub(crate) struct Args {
     pub(crate) lease: Option<Given<Length>>,
     pub(crate) max_run: Option<Given<Length>>,
     pub(crate) name: Option<Given<OperationName>>,
+    pub(crate) shared_name: Option<Given<Flag>>,
     pub(crate) scope: Option<Given<Key>>,
     pub(crate) fingerprint: Option<Given<Key>>,
     pub(crate) final_errors: Option<Given<FunctionPath>>,
@@ -111,6 +113,7 @@ impl Args {
             lease,
             max_run,
             name,
+            shared_name,
             scope,
             fingerprint,
             final_errors,
@@ -131,6 +134,7 @@ impl Args {
         each(lease, mistakes);
         each(max_run, mistakes);
         each(name, mistakes);
+        each(shared_name, mistakes);
         each(scope, mistakes);
         each(fingerprint, mistakes);
         each(final_errors, mistakes);

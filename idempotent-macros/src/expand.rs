@@ -76,17 +76,14 @@ impl<'a> Expansion<'a> {
     fn site(&self) -> TokenStream {
         let Self { args, span, .. } = self;
         let private = self.runtime.private(*span);
-        let start = match value(&args.name) {
-            Some(OperationName(name)) => quote_spanned!(*span=> named(#name)),
-            None => {
+        let start = match (value(&args.name), value(&args.shared_name)) {
+            (Some(OperationName(name)), Some(Flag(true))) => quote_spanned!(*span=> shared(#name)),
+            (Some(OperationName(name)), _) => quote_spanned!(*span=> named(#name)),
+            (None, _) => {
                 let name = format!("::{}", self.function.sig.ident.unraw());
+                // The type of the closure shows what stands around the function.
                 quote_spanned! {*span=>
-                    defaulted(
-                        ::core::concat!(::core::module_path!(), #name),
-                        ::core::file!(),
-                        ::core::line!(),
-                        ::core::column!(),
-                    )
+                    derived(::core::concat!(::core::module_path!(), #name), || {})
                 }
             }
         };
@@ -218,21 +215,16 @@ impl<'a> Expansion<'a> {
         .into_iter()
         .flatten()
         .map(|(setter, value)| self.set(setter, value));
-        let (function, body) = match value(&args.detach) {
-            Some(Flag(true)) => ("run_detached", quote_spanned!(*span=> __idempotent_body)),
-            _ => (
-                "run",
-                quote_spanned! {*span=>
-                    ::core::pin::pin!(::core::option::Option::Some(__idempotent_body))
-                },
-            ),
+        let function = match value(&args.detach) {
+            Some(Flag(true)) => "run_detached",
+            _ => "run",
         };
         let function = Ident::new(function, *span);
         quote_spanned! {*span=>
             #private::#function(
                 #private::Call::new(&__IDEMPOTENT_SITE, __idempotent_key) #(#parts)*,
                 __idempotent_returns,
-                #body,
+                __idempotent_body,
             )
             .await
         }

@@ -140,6 +140,7 @@ fn every_argument() {
         lease = "30s",
         max_run = "1h",
         name = "orders.create",
+        shared_name,
         scope = "req.tenant",
         fingerprint = "(req.amount, req.currency)",
         final_errors = OrderError::is_final,
@@ -245,4 +246,36 @@ fn derive_mistakes() {
         }
     });
     assert_snapshot!(pretty(quote!(#union #options)));
+}
+
+/// A file of the workspace.
+fn file(path: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    std::fs::read_to_string(format!("{root}/{path}")).unwrap()
+}
+
+/// `scripts/test-long expand` compares the kept text with what `cargo expand` prints.
+#[test]
+fn the_quickstart_expands_to_what_is_kept_and_what_the_readme_shows() {
+    let kept = file("idempotent-macros/src/snapshots/quickstart_create_order.rs");
+    let quickstart = syn::parse_file(&file("examples/quickstart.rs")).unwrap();
+    let mut create_order = quickstart
+        .items
+        .into_iter()
+        .find_map(|item| match item {
+            syn::Item::Fn(item) if item.sig.ident == "create_order" => Some(item),
+            _ => None,
+        })
+        .unwrap();
+    let written = pretty(quote!(#create_order));
+    let attribute = create_order.attrs.remove(0);
+    let arguments = attribute.meta.require_list().unwrap().tokens.clone();
+    let name = "::core::concat!(::core::module_path!(), \"::create_order\")";
+    let expanded = expanded(arguments, quote!(#create_order));
+    assert_eq!(expanded.replace(name, "\"quickstart::create_order\""), kept);
+
+    let readme = file("README.md");
+    for listing in [written, kept] {
+        assert!(readme.contains(&format!("```text\n{listing}```")), "{listing}");
+    }
 }

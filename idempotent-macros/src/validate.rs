@@ -54,12 +54,21 @@ fn kind(function: &Function) -> syn::Result<()> {
     Ok(())
 }
 
-/// The module path does not tell two types of a module apart.
+/// The module path does not tell two types of a module apart, and nobody can share what they do not
+/// know.
 fn name(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if args.name.is_some() || matches!(function.shape, Shape::Plain) {
         return;
     }
     let ident = &function.sig.ident;
+    if let Some(given) = &args.shared_name {
+        if given.ok().is_some_and(|flag| flag.0) {
+            let what = "`shared_name` says that the `name` is shared, but there is none";
+            let help = format!("add `name = \"{}\"`", dotted(ident));
+            mistakes.push(mistake(&given.name, what, help));
+        }
+        return;
+    }
     let reason = if function.receiver().is_some() {
         "is a method"
     } else if function.mentions_self_type() {

@@ -4,7 +4,7 @@ use crate::answers::Answers;
 use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::engine::{
-    Call, InstanceRef, Kind, Prepared, acquire, acquire_now, record_key, refuse, run, run_batch,
+    Call, InstanceRef, Kind, Prepare, Prepared, acquire, acquire_now, record_key, run, run_batch,
     run_detached,
 };
 use crate::error::{Error, ErrorKind};
@@ -20,7 +20,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::future::Future;
-use std::pin::pin;
 use std::time::Duration;
 
 /// One operation and key of an instance, with its choices.
@@ -187,11 +186,7 @@ impl<'a> Operation<'a> {
     where
         F: Future<Output = Result<T, E>>,
     {
-        let body = pin!(Some(body));
-        match self.prepare_once() {
-            Ok(call) => run(&call, &answers, body).await,
-            Err(error) => Err(refuse(error, &answers)),
-        }
+        run(self.prepare_once(), answers, body).await
     }
 
     /// As [`run_as`](Operation::run_as), with a body that finishes even if the caller goes away.
@@ -210,10 +205,7 @@ impl<'a> Operation<'a> {
     {
         // Not an async function: its arguments would lie in its future twice.
         let (mut operation, body) = (self, Box::pin(body));
-        async move {
-            let operation = &mut operation;
-            run_detached(move || operation.prepare_once(), answers, body).await
-        }
+        async move { run_detached(&mut operation, answers, body).await }
     }
 
     /// Runs `body` once for many keys: one round trip to begin them all, one to complete them.
@@ -365,5 +357,11 @@ impl<'a> Operation<'a> {
 
     fn answer<A>(&self, answer: Result<A, crate::store::StoreError>) -> Result<A, Error> {
         answer.map_err(|error| Error::from_store(error, &self.name))
+    }
+}
+
+impl<'a> Prepare<'a> for &'a mut Operation<'_> {
+    fn prepare(self) -> Result<Prepared<'a>, Error> {
+        self.prepare_once()
     }
 }

@@ -5,17 +5,20 @@ pub use crate::key::{Encoded, Parts};
 pub use crate::site::Site;
 
 use crate::answers::Answers;
-use crate::engine::{self, InstanceRef, Prepared};
+use crate::engine::{self, InstanceRef, Prepare as _, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::install;
 use crate::instance::Idempotency;
 use crate::key::KeyPart;
+use pin_project_lite::pin_project;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Borrow;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// A key that is one part.
 pub fn key<K: KeyPart + ?Sized>(part: &K) -> Encoded {
@@ -80,7 +83,9 @@ impl<'a> Call<'a> {
         self.instance = Some(instance);
         self
     }
+}
 
+impl<'a> engine::Prepare<'a> for Call<'a> {
     fn prepare(self) -> Result<Prepared<'a>, Error> {
         let operation = self.site.operation()?;
         let instance = match self.instance {
@@ -134,33 +139,21 @@ impl<T, E> ReturnsResult for Result<T, E> {
 /// `run` takes this rather than `Answers<T, E>`: for a function that returns something else the
 /// compiler then has one thing to say, at its return type.
 pub trait Witness: Sized {
-    /// What the function returns.
+    /// The function's return type.
     type Output;
+    /// A call of the function.
+    type Run<'a, F>;
 
     /// Runs the body once per key.
-    fn run<'a, F: Future<Output = Self::Output>>(
-        self,
-        call: Call<'a>,
-        body: Pin<&'a mut Option<F>>,
-    ) -> impl Future<Output = Self::Output>;
+    fn run<F>(self, call: Call<'_>, body: F) -> Self::Run<'_, F>;
 }
 
 impl<T, E> Witness for Answers<T, E> {
     type Output = Result<T, E>;
+    type Run<'a, F> = Run<'a, T, E, F>;
 
-    fn run<'a, F: Future<Output = Result<T, E>>>(
-        self,
-        call: Call<'a>,
-        body: Pin<&'a mut Option<F>>,
-    ) -> impl Future<Output = Result<T, E>> {
-        // Prepared here, so that the future holds what is left of the call and not the call itself.
-        let prepared = call.prepare();
-        async move {
-            match prepared {
-                Ok(ref call) => engine::run(call, &self, body).await.map(|outcome| outcome.value),
-                Err(error) => Err(engine::refuse(error, &self)),
-            }
-        }
+    fn run<F>(self, call: Call<'_>, body: F) -> Run<'_, T, E, F> {
+        Run { run: engine::run(call.prepare(), self, body) }
     }
 }
 
@@ -187,11 +180,7 @@ where
 }
 
 /// Runs the body once per key.
-pub fn run<'a, W, F>(
-    call: Call<'a>,
-    answers: W,
-    body: Pin<&'a mut Option<F>>,
-) -> impl Future<Output = W::Output> + use<'a, W, F>
+pub fn run<W, F>(call: Call<'_>, answers: W, body: F) -> W::Run<'_, F>
 where
     W: Witness,
     F: Future<Output = W::Output>,
@@ -199,18 +188,84 @@ where
     answers.run(call, body)
 }
 
+pin_project! {
+    /// A call of an attributed function.
+    ///
+    /// It names the value and the error, and not what they are projected from: where rustc looks
+    /// into the future of the function to see whether it is `Send`, it has erased the lifetimes, and
+    /// a projection does not equal its own result any more.
+    pub struct Run<'a, T, E, F> {
+        #[pin]
+        run: engine::Run<'a, T, E, F>,
+    }
+}
+
+impl<T, E, F> Future for Run<'_, T, E, F>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, E>> {
+        self.project().run.poll(context).map(|answer| answer.map(|outcome| outcome.value))
+    }
+}
+
 /// Runs the body once per key, to its end even if the caller goes away.
-pub fn run_detached<'a, T, E, F>(
-    call: Call<'a>,
-    answers: Answers<T, E>,
-    body: F,
-) -> impl Future<Output = Result<T, E>> + Send + use<'a, T, E, F>
+pub fn run_detached<'a, W, F>(call: Call<'a>, answers: W, body: F) -> W::Run<'a>
+where
+    W: Detach<F>,
+    F: Future<Output = W::Output> + Send + 'static,
+{
+    answers.detach(call, body)
+}
+
+/// The answers of a function whose body can be detached.
+///
+/// A trait of its own for the reason that [`Witness`] is one.
+pub trait Detach<F>: Sized {
+    /// The function's return type.
+    type Output;
+    /// A call of the function.
+    type Run<'a>;
+
+    /// Runs the body once per key.
+    fn detach(self, call: Call<'_>, body: F) -> Self::Run<'_>;
+}
+
+impl<T, E, F> Detach<F> for Answers<T, E>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+{
+    type Output = Result<T, E>;
+    type Run<'a> = RunDetached<'a, T, E, F>;
+
+    fn detach(self, call: Call<'_>, body: F) -> RunDetached<'_, T, E, F> {
+        // Boxed here, so that a large body lies on no stack while it is polled.
+        RunDetached(engine::run_detached(call, self, Box::pin(body)))
+    }
+}
+
+/// A call of an attributed function with `detach`.
+pub struct RunDetached<'a, T, E, F>(engine::Detached<'a, Call<'a>, T, E, F>);
+
+impl<T, E, F> fmt::Debug for RunDetached<'_, T, E, F> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("RunDetached").finish_non_exhaustive()
+    }
+}
+
+impl<T, E, F> Future for RunDetached<'_, T, E, F>
 where
     F: Future<Output = Result<T, E>> + Send + 'static,
     T: Send + 'static,
     E: Send + 'static,
 {
-    // Boxed here, so that a large body lies on no stack while it is polled.
-    let body = Box::pin(body);
-    async move { Ok(engine::run_detached(|| call.prepare(), answers, body).await?.value) }
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, E>> {
+        let polled = Pin::new(&mut self.0).poll(context);
+        polled.map(|answer| answer.map(|outcome| outcome.value))
+    }
 }

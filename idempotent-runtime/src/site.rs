@@ -1,12 +1,15 @@
 //! What the attribute writes down about a function: its name and its choices.
 
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
+use crate::derived_name::{LeftOut, left_out};
 use crate::error::{Error, ErrorKind};
 use crate::operation_name::OperationName;
 use crate::options::Options;
 use crate::sync::{Mutex, lock};
+use std::any::type_name;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -14,18 +17,22 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Site {
     name: &'static str,
-    /// Where the function is, if its name was not given but derived.
-    derived_at: Option<Position>,
+    origin: Origin,
+    at: &'static Location<'static>,
     pub(crate) options: Options,
-    checked: OnceLock<Result<(), Position>>,
+    /// Why the function must not be called, if so.
+    checked: OnceLock<Result<(), String>>,
 }
 
-/// A place in the source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Position {
-    file: &'static str,
-    line: u32,
-    column: u32,
+/// Where the name of a function comes from.
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    Given,
+    /// Given, and meant to be that of other functions, too.
+    Shared,
+    /// The module path and the name of the function. The path of an item inside the function shows
+    /// what else it stands in.
+    Derived(fn() -> &'static str),
 }
 
 macro_rules! choices {
@@ -40,15 +47,28 @@ macro_rules! choices {
 }
 
 impl Site {
-    /// A function whose name was derived from where it stands.
-    pub const fn defaulted(name: &'static str, file: &'static str, line: u32, column: u32) -> Self {
-        let derived_at = Some(Position { file, line, column });
-        Self { name, derived_at, options: Options::NONE, checked: OnceLock::new() }
+    /// A function whose name was derived from the module it is in. `_inside` is any closure in it.
+    #[track_caller]
+    pub const fn derived<C: Copy>(name: &'static str, _inside: C) -> Self {
+        Self::new(name, Origin::Derived(type_name::<C>))
     }
 
     /// A function whose name was given.
+    #[track_caller]
     pub const fn named(name: &'static str) -> Self {
-        Self { name, derived_at: None, options: Options::NONE, checked: OnceLock::new() }
+        Self::new(name, Origin::Given)
+    }
+
+    /// A function whose name was given, and is that of other functions, too.
+    #[track_caller]
+    pub const fn shared(name: &'static str) -> Self {
+        Self::new(name, Origin::Shared)
+    }
+
+    #[track_caller]
+    const fn new(name: &'static str, origin: Origin) -> Self {
+        let at = Location::caller();
+        Self { name, origin, at, options: Options::NONE, checked: OnceLock::new() }
     }
 
     choices! {
@@ -70,35 +90,56 @@ impl Site {
         self
     }
 
-    /// The operation's name. An error if another function derived the same one: they would take
+    /// The operation's name. An error if another function has it, or may have it: they would take
     /// each other's answers.
     pub(crate) fn operation(&'static self) -> Result<OperationName, Error> {
-        let Some(here) = self.derived_at else { return Ok(self.name.into()) };
-        match self.checked.get_or_init(|| register(self, here)) {
+        match self.checked.get_or_init(|| self.check()) {
             Ok(()) => Ok(self.name.into()),
-            Err(Position { file, line, .. }) => {
-                let text = format!(
-                    "the function at {file}:{line} has the same name; give each one its own with \
-                     `name = \"..\"`"
-                );
+            Err(text) => {
                 Err(Error::new(ErrorKind::Misconfigured, &self.name.into()).with_message(text))
             }
         }
     }
+
+    fn check(&'static self) -> Result<(), String> {
+        if let Origin::Derived(inside) = self.origin
+            && let Some(LeftOut { surroundings, proposal }) = left_out(self.name, inside())
+        {
+            let at = self.at;
+            let surroundings = match &*surroundings {
+                "" => "a block".to_owned(),
+                named => format!("`{named}`"),
+            };
+            // At the first call, so that every process does the same: which of two functions is
+            // called first differs between them.
+            return Err(format!(
+                "the function at {at} is inside {surroundings}, which its derived name leaves out, \
+                 so that another function can have the same name; help: add \
+                 `name = \"{proposal}\"`"
+            ));
+        }
+        match register(self) {
+            Ok(()) => Ok(()),
+            Err(Site { at, .. }) => Err(format!(
+                "the function at {at} has the same name, and each would take the other's answers; \
+                 help: give this one another `name = \"..\"`, or if that is meant, both a \
+                 `shared_name`"
+            )),
+        }
+    }
 }
 
-/// Remembers who derived the name of `site`, and finds out who did so before.
+/// Remembers the first function of each name, and finds out which it was. Functions that share a name
+/// on purpose are told apart from all others.
 ///
-/// Sites are told apart by where they live: two functions that one macro wrote have one position.
-fn register(site: &'static Site, here: Position) -> Result<(), Position> {
-    static DERIVED: OnceLock<Mutex<HashMap<&'static str, (usize, Position)>>> = OnceLock::new();
-    let mut derived = lock(DERIVED.get_or_init(Mutex::default));
-    let identity = std::ptr::from_ref(site).addr();
-    match derived.get(site.name) {
-        Some((other, position)) if *other != identity => Err(*position),
-        _ => {
-            derived.insert(site.name, (identity, here));
-            Ok(())
-        }
+/// Sites are told apart by their addresses: two functions that one macro wrote have one position.
+fn register(site: &'static Site) -> Result<(), &'static Site> {
+    static FIRST: OnceLock<Mutex<HashMap<&'static str, &'static Site>>> = OnceLock::new();
+    let mut first = lock(FIRST.get_or_init(Mutex::default));
+    let first = *first.entry(site.name).or_insert(site);
+    match (first.origin, site.origin) {
+        (Origin::Shared, Origin::Shared) => Ok(()),
+        _ if std::ptr::eq(first, site) => Ok(()),
+        _ => Err(first),
     }
 }

@@ -28,7 +28,7 @@ async fn an_answer_kept_for_ever_is_held_like_any_other() {
 macro_rules! twins {
     ($($name:ident)*) => {$(
         async fn $name(id: u64) -> Result<String, Error> {
-            #[idempotent(key = "id", mode = "strong")]
+            #[idempotent(key = "id", mode = "strong", name = "twins")]
             async fn inner(id: u64) -> Result<String, Error> {
                 Ok(format!("{} {id}", stringify!($name)))
             }
@@ -40,7 +40,7 @@ macro_rules! twins {
 twins! { castor pollux }
 
 #[tokio::test]
-async fn functions_that_one_macro_wrote_do_not_mix() {
+async fn functions_that_one_macro_wrote_with_one_name_do_not_mix() {
     scoped(local().idem, async {
         assert_eq!(castor(1).await.unwrap(), "castor 1");
         assert_eq!(pollux(1).await.unwrap_err().kind(), ErrorKind::Misconfigured);

@@ -151,29 +151,3 @@ async fn a_constant_key_is_one_key() {
     })
     .await;
 }
-
-#[tokio::test]
-async fn two_functions_with_one_derived_name_refuse_to_mix() {
-    async fn first() -> Result<u8, Error> {
-        #[idempotent(key = const 1, mode = "strong")]
-        async fn same() -> Result<u8, Error> {
-            Ok(1)
-        }
-        same().await
-    }
-    async fn second() -> Result<u8, Error> {
-        #[idempotent(key = const 1, mode = "strong")]
-        async fn same() -> Result<u8, Error> {
-            Ok(2)
-        }
-        same().await
-    }
-    scoped(local().idem, async {
-        assert_eq!(first().await.unwrap(), 1);
-        let error = second().await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Misconfigured);
-        assert!(error.to_string().contains("keys.rs"), "{error}");
-        assert_eq!(first().await.unwrap(), 1);
-    })
-    .await;
-}

@@ -18,6 +18,7 @@ mod hostile;
 mod keys;
 mod leases;
 mod modes;
+mod names;
 mod nesting;
 mod panics;
 mod recorded;

@@ -53,7 +53,7 @@ pub(crate) enum Acquired<'a> {
 
 /// Asks a local store, and none if the instance is disabled. `None` if the call has to wait, or the
 /// store is not local.
-pub(crate) fn acquire_now<'a>(call: &'a Prepared<'_>) -> Option<Acquired<'a>> {
+pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> Option<Acquired<'a>> {
     if call.core().is_disabled() {
         return Some(Acquired::Disabled);
     }
@@ -67,7 +67,7 @@ pub(crate) fn acquire_now<'a>(call: &'a Prepared<'_>) -> Option<Acquired<'a>> {
 }
 
 /// Asks the store, and waits if the call's mode says so.
-pub(crate) async fn acquire<'a>(call: &'a Prepared<'_>) -> Acquired<'a> {
+pub(crate) async fn acquire<'a>(call: &Prepared<'a>) -> Acquired<'a> {
     if call.core().local || call.policy.mode == Mode::Window {
         return ask(call, None).await;
     }
@@ -117,7 +117,7 @@ impl From<Shared> for Acquired<'_> {
 }
 
 /// Asks until there is an answer or the wait is over.
-async fn ask<'a>(call: &'a Prepared<'_>, mut place: Option<Place>) -> Acquired<'a> {
+async fn ask<'a>(call: &Prepared<'a>, mut place: Option<Place>) -> Acquired<'a> {
     let core = call.core();
     let deadline = call.called_at.after(call.policy.wait);
     let mut backoff = Backoff::new(core.config.load().retry_interval);
@@ -157,7 +157,7 @@ async fn ask<'a>(call: &'a Prepared<'_>, mut place: Option<Place>) -> Acquired<'
 /// Turns an answer into what the call has got; a grant is checked against the time it took, and a
 /// key that blocks is armed.
 async fn settle_in<'a>(
-    call: &'a Prepared<'_>,
+    call: &Prepared<'a>,
     answer: BeginAnswer,
     place: Option<Place>,
 ) -> Acquired<'a> {
@@ -171,7 +171,7 @@ async fn settle_in<'a>(
 }
 
 pub(super) fn acquired<'a>(
-    call: &'a Prepared<'_>,
+    call: &Prepared<'a>,
     answer: BeginAnswer,
     place: Option<Place>,
 ) -> Acquired<'a> {

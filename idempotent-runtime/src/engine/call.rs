@@ -30,10 +30,6 @@ impl InstanceRef<'_> {
             Self::Owned(instance) => InstanceRef::Owned(instance),
         }
     }
-
-    pub(crate) fn by_ref(&self) -> InstanceRef<'_> {
-        InstanceRef::Borrowed(self)
-    }
 }
 
 impl Deref for InstanceRef<'_> {

@@ -4,8 +4,9 @@
 //! store whose body does not wait leaves nothing in its future. What does wait is boxed.
 
 use super::acquire::{Acquired, acquire, acquire_now};
+use super::body::Body;
 use super::call::{Prepared, Underway};
-use super::run::{Decision, conclude, decide, perform, refuse, unprotected, verb};
+use super::run::{Decision, conclude, decide, refuse, unprotected, verb};
 use super::running::Running;
 use super::settle::{Ended, Verb};
 use crate::ambient;
@@ -33,9 +34,14 @@ pub(crate) fn run_detached<'a, P, T, E, F>(
     body: Pin<Box<F>>,
 ) -> Detached<'a, P, T, E, F>
 where
-    P: FnOnce() -> Result<Prepared<'a>, Error>,
+    P: Prepare<'a>,
 {
     Detached::New { prepare, answers, body }
+}
+
+/// A call that is prepared when it is first polled: what it is prepared from is smaller.
+pub(crate) trait Prepare<'a> {
+    fn prepare(self) -> Result<Prepared<'a>, Error>;
 }
 
 type Waiting<'a, T, E> = Pin<Box<dyn Future<Output = Result<Outcome<T>, E>> + Send + 'a>>;
@@ -52,7 +58,7 @@ impl<P, T, E, F> Unpin for Detached<'_, P, T, E, F> {}
 
 impl<'a, P, T, E, F> Future for Detached<'a, P, T, E, F>
 where
-    P: FnOnce() -> Result<Prepared<'a>, Error>,
+    P: Prepare<'a>,
     F: Future<Output = Result<T, E>> + Send + 'static,
     T: Send + 'static,
     E: Send + 'static,
@@ -64,7 +70,7 @@ where
         if let Self::New { .. } = this
             && let Self::New { prepare, answers, body } = mem::replace(this, Self::Over)
         {
-            let progress = match prepare() {
+            let progress = match prepare.prepare() {
                 Ok(call) => begin(call, answers, body, context),
                 Err(error) => Progress::Over(Err(refuse(error, &answers))),
             };
@@ -258,12 +264,12 @@ fn attempt<F: Future>(
     body: F,
 ) -> impl Future<Output = Finished<F::Output>> {
     // Not an async function: its arguments would lie in its future twice.
-    let body = Some(body);
+    let body = Body::new(body);
     async move {
         let answer = {
-            let body = pin!(body);
-            let performed = pin!(perform(&mut running, body));
-            catch_panic(performed).await
+            let mut body = pin!(body);
+            body.as_mut().start(&mut running);
+            catch_panic(body).await
         };
         Finished { running, answer }
     }

@@ -1,8 +1,7 @@
-//! A whole call: acquire, run, record, answer.
+//! The decisions of a call: what its mode makes of the store's answer, and how its own is recorded.
 
-use super::acquire::{Acquired, acquire, acquire_now};
+use super::acquire::Acquired;
 use super::call::Prepared;
-use super::lease::Lease;
 use super::running::Running;
 use super::settle::{Ended, Verb};
 use super::values::Kind;
@@ -10,48 +9,14 @@ use crate::answers::{Answers, Encoding};
 use crate::codec::{CodecError, Codecs};
 use crate::config::{Mode, OnStoreError, OnUnrecorded};
 use crate::error::{Error, ErrorKind};
-use crate::observe::{self, BodyTimer, CallEnd, Ending, LoggedKey, names};
+use crate::observe::{self, CallEnd, Ending, names};
 use crate::operation::{Outcome, Recorded};
 use crate::options::whole_millis;
 use crate::store::{Failure, StoreError, StoreErrorKind, Value};
 use std::any::type_name;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use tracing::Instrument as _;
-
-/// Runs `body` once per key, or answers as the record says.
-///
-/// What is large is borrowed: an argument of an async function lies in its future twice.
-pub(crate) async fn run<T, E, F>(
-    call: &Prepared<'_>,
-    answers: &Answers<T, E>,
-    body: Pin<&mut Option<F>>,
-) -> Result<Outcome<T>, E>
-where
-    F: Future<Output = Result<T, E>>,
-{
-    let mut end = CallEnd::new(call.operation.clone());
-    let acquired = match acquire_now(call) {
-        Some(acquired) => acquired,
-        // Boxed: the rare path must not make the future of every call larger.
-        None => Box::pin(acquire(call)).await,
-    };
-    match decide(call, answers, acquired) {
-        Decision::Run(mut running) => execute(&mut running, answers, body, &mut end).await,
-        Decision::RunUnprotected => {
-            end.ends(Ending::Unprotected);
-            unprotected(Body(body).await)
-        }
-        Decision::Answer(answer, ending) => {
-            end.ends(ending);
-            answer
-        }
-    }
-}
 
 /// The answer to a call that could not be made.
-pub(crate) fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
+pub(super) fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
     let mut end = CallEnd::new(error.operation().to_owned().into());
     end.ends(Ending::from(error.kind()));
     (answers.refuse)(error)
@@ -79,7 +44,7 @@ impl<T, E> Decision<'_, T, E> {
 
 /// What the call's mode makes of what it has got.
 pub(super) fn decide<'a, T, E>(
-    call: &'a Prepared<'_>,
+    call: &Prepared<'_>,
     answers: &Answers<T, E>,
     acquired: Acquired<'a>,
 ) -> Decision<'a, T, E> {
@@ -189,44 +154,6 @@ fn unreadable(call: &Prepared<'_>, error: CodecError) -> Error {
     call.error(ErrorKind::Undecodable).with_message(error.to_string()).with_source(error)
 }
 
-/// Runs the body of a granted attempt and records how it ended.
-async fn execute<T, E, F>(
-    running: &mut Running<'_>,
-    answers: &Answers<T, E>,
-    body: Pin<&mut Option<F>>,
-    end: &mut CallEnd,
-) -> Result<Outcome<T>, E>
-where
-    F: Future<Output = Result<T, E>>,
-{
-    let answer = perform(running, body).await;
-    record(running, answers, answer, end).await
-}
-
-/// Runs the body of a granted attempt.
-pub(super) async fn perform<F: Future>(
-    running: &mut Running<'_>,
-    body: Pin<&mut Option<F>>,
-) -> F::Output {
-    let span = span(running);
-    running.start();
-    let timer = BodyTimer::start(&running.lease().operation);
-    let answer = running.current().scope(Body(body)).instrument(span).await;
-    timer.stop();
-    answer
-}
-
-/// Records how the body ended. If this future is dropped, the keeper finishes it.
-async fn record<T, E>(
-    running: &mut Running<'_>,
-    answers: &Answers<T, E>,
-    answer: Result<T, E>,
-    end: &mut CallEnd,
-) -> Result<Outcome<T>, E> {
-    let ended = running.end(verb(running, answers, &answer)).await;
-    conclude(running, answers, answer, ended, end)
-}
-
 /// What the caller gets, once it is known how the end of its attempt was recorded.
 pub(super) fn conclude<T, E>(
     running: &Running<'_>,
@@ -288,32 +215,11 @@ pub(crate) fn gone(running: &Running<'_>) -> Error {
 
 /// Tells that the store has not acknowledged an answer.
 fn unrecorded(running: &Running<'_>, error: &StoreError) {
-    let Lease { operation, .. } = running.lease();
+    let operation = &running.lease().operation;
     observe::rare(names::UNRECORDED, operation);
     let operation: &str = operation;
     let key = running.lease().logged_key(running.core());
     tracing::warn!(target: "idempotent", operation, key, %error, "answer not recorded yet");
-}
-
-/// A body that is dropped when it has ended or its caller has gone, and not later: its destructors
-/// are part of the attempt, so they run before the key is free.
-struct Body<'a, F>(Pin<&'a mut Option<F>>);
-
-impl<F: Future> Future for Body<'_, F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        match self.0.as_mut().as_pin_mut() {
-            Some(body) => body.poll(context),
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl<F> Drop for Body<'_, F> {
-    fn drop(&mut self) {
-        self.0.set(None);
-    }
 }
 
 /// How the body's answer is to be recorded.
@@ -360,17 +266,4 @@ pub(crate) fn keep<A>(running: &Running<'_>, kind: Kind, encoded: Encoding) -> O
             None
         }
     }
-}
-
-fn span(running: &Running<'_>) -> tracing::Span {
-    let Lease { operation, key, .. } = running.lease();
-    let (attempt, operation) = (running.lease().attempt(), &**operation);
-    tracing::debug_span!(
-        target: "idempotent",
-        "idempotent",
-        operation,
-        key = %LoggedKey { key, in_full: running.core().config.load().log_keys },
-        attempt = attempt.number,
-        fence = attempt.fence,
-    )
 }

@@ -45,7 +45,7 @@ enum Phase {
 
 impl<'a> Running<'a> {
     pub(crate) fn new(
-        call: &'a Prepared<'_>,
+        call: &Prepared<'a>,
         attempt: AttemptId,
         sent_at: Moment,
         copies: Copies,
@@ -66,7 +66,7 @@ impl<'a> Running<'a> {
             leases.insert(&lease);
             observe::in_flight(|| leases.count());
         }
-        let instance = call.instance.by_ref();
+        let instance = call.instance.clone();
         let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
         let place = place.map(Box::new);
         let (phase, planned) = (Phase::Granted, Recorded::No);
@@ -84,7 +84,7 @@ impl<'a> Running<'a> {
     }
 
     /// An attempt of a disabled instance: it holds nothing, and nothing follows it.
-    pub(crate) fn unprotected(call: &'a Prepared<'_>) -> Self {
+    pub(crate) fn unprotected(call: &Prepared<'a>) -> Self {
         let now = call.core().clock.now();
         let attempt = call.request(Token::random(), now).first_attempt();
         let terms = Terms { length: LONGEST, max_run: LONGEST, ..call.terms(now) };
@@ -93,7 +93,7 @@ impl<'a> Running<'a> {
             Lease::new(call.operation.clone(), call.key.clone(), attempt, &terms, 0, current());
         let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
         Self {
-            instance: call.instance.by_ref(),
+            instance: call.instance.clone(),
             lease: Arc::new(lease),
             phase: Phase::Started,
             copies: Copies::Answered,

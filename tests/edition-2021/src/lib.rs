@@ -5,7 +5,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::Arc;
 
-    use idempotent_runtime::{idempotent, Error, Idempotency, KeyPart};
+    use idempotent_runtime::{idempotent, Error, ErrorKind, Idempotency, KeyPart};
 
     #[derive(KeyPart)]
     struct OrderId(u64);
@@ -90,5 +90,30 @@ mod tests {
     #[tokio::test]
     async fn detached_bodies_answer() {
         assert_eq!(detached(3).await.unwrap(), 3);
+    }
+
+    struct Card;
+
+    impl Card {
+        #[idempotent(key = "id")]
+        async fn pay(id: u64) -> Result<u64, Error> {
+            Ok(id)
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_derived_name_leaves_out_is_refused() {
+        #[idempotent(key = "id")]
+        async fn pay(id: u64) -> Result<u64, Error> {
+            Ok(id)
+        }
+        for (call, name) in [
+            (Card::pay(1).await, "tests::Card::pay"),
+            (pay(1).await, "tests::what_a_derived_name_leaves_out_is_refused::pay"),
+        ] {
+            let error = call.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Misconfigured);
+            assert!(error.message().ends_with(&format!("::{name}\"`")), "{error}");
+        }
     }
 }

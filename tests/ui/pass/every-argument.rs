@@ -54,6 +54,7 @@ fn retention(order: &Order) -> Duration {
     lease = 30,
     max_run = "1h",
     name = "orders.create",
+    shared_name,
     scope = "req.tenant",
     fingerprint = (req.amount, req.currency),
     final_errors = OrderError::is_final,

@@ -43,7 +43,7 @@ impl Orders {
         Ok(self.tenant)
     }
 
-    #[idempotent(key = "id", mode = "strong")]
+    #[idempotent(name = "orders.associated", key = "id", mode = "strong")]
     async fn associated(id: u64) -> Result<u64, Error> {
         Ok(id)
     }

@@ -4,7 +4,7 @@ use idempotent_runtime::{Error, idempotent};
 
 #[idempotent(key = "id", mode = "strong")]
 async fn outer(id: u64) -> Result<u64, Error> {
-    #[idempotent(key = "id", mode = "strong")]
+    #[idempotent(name = "outer.inner", key = "id", mode = "strong")]
     async fn inner(id: u64) -> Result<u64, Error> {
         Ok(id * 2)
     }
@@ -16,7 +16,7 @@ async fn main() {
     assert_eq!(outer(1).await.unwrap(), 3);
     assert_eq!(outer(1).await.unwrap(), 3);
 
-    #[idempotent(key = "id", mode = "strong")]
+    #[idempotent(name = "main.local", key = "id", mode = "strong")]
     async fn local(id: u64) -> Result<u64, Error> {
         Ok(id)
     }

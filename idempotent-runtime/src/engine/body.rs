@@ -1,0 +1,141 @@
+//! A body, polled and dropped inside its attempt.
+//!
+//! Destructors of a body are part of its attempt: they run before the key is free, and see the same
+//! [`current`](crate::current) and the same span as the body does.
+
+use super::lease::Lease;
+use super::running::Running;
+use crate::current::Current;
+use crate::observe::{BodyTimer, LoggedKey};
+use pin_project_lite::pin_project;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use tracing::Span;
+
+pin_project! {
+    /// A body. It is polled once it has been [started](Body::start) or is to run unprotected, and
+    /// dropped as soon as it has ended.
+    #[derive(Debug)]
+    pub(super) struct Body<F> {
+        #[pin]
+        future: Option<F>,
+        // Absent before the start, and for a body that runs unprotected.
+        surroundings: Option<Surroundings>,
+    }
+
+    impl<F> PinnedDrop for Body<F> {
+        fn drop(this: Pin<&mut Self>) {
+            this.clear();
+        }
+    }
+}
+
+/// An attempt, as its body sees it.
+#[derive(Debug)]
+struct Surroundings {
+    current: Current,
+    span: Span,
+    /// Stopped when the body has been dropped.
+    timer: BodyTimer,
+}
+
+impl<F> Body<F> {
+    pub(super) fn new(future: F) -> Self {
+        Self { future: Some(future), surroundings: None }
+    }
+
+    /// Starts the attempt that the body belongs to.
+    pub(super) fn start(self: Pin<&mut Self>, running: &mut Running<'_>) {
+        let span = span(running);
+        running.start();
+        let timer = BodyTimer::start(&running.lease().operation);
+        *self.project().surroundings =
+            Some(Surroundings { current: running.current(), span, timer });
+    }
+
+    /// Drops the body, if that has not happened yet.
+    pub(super) fn clear(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        match this.surroundings.take() {
+            None => this.future.set(None),
+            Some(Surroundings { current, span, timer }) => {
+                let _entered = span.enter();
+                // Dropped rather than polled: the scope drops what it holds with `current` in
+                // place, and where a thread that ends has no task-locals any more, without.
+                drop(current.scope(Dropped(this.future)));
+                timer.stop();
+            }
+        }
+    }
+}
+
+impl<F: Future> Future for Body<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.as_mut().project();
+        let polled = match this.surroundings {
+            None => Polled(this.future).poll_once(context),
+            Some(Surroundings { current, span, .. }) => {
+                let _entered = span.enter();
+                pin!(current.clone().scope(Polled(this.future))).poll(context)
+            }
+        };
+        if polled.is_ready() {
+            self.clear();
+        }
+        polled
+    }
+}
+
+/// One poll of a body.
+struct Polled<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F: Future> Polled<'_, F> {
+    fn poll_once(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
+        match self.0.as_mut().as_pin_mut() {
+            Some(body) => body.poll(context),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F: Future> Future for Polled<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        self.poll_once(context)
+    }
+}
+
+/// The end of a body.
+struct Dropped<'a, F>(Pin<&'a mut Option<F>>);
+
+impl<F> Drop for Dropped<'_, F> {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
+/// Never polled.
+impl<F> Future for Dropped<'_, F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+}
+
+fn span(running: &Running<'_>) -> Span {
+    let Lease { operation, key, .. } = running.lease();
+    let (attempt, operation) = (running.lease().attempt(), &**operation);
+    tracing::debug_span!(
+        target: "idempotent",
+        "idempotent",
+        operation,
+        key = %LoggedKey { key, in_full: running.core().config.load().log_keys },
+        attempt = attempt.number,
+        fence = attempt.fence,
+    )
+}
