@@ -206,6 +206,58 @@ async fn slots_that_move_change_neither_answers_nor_times() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_are_renewed_while_their_slots_move() {
+    const LENGTH: Duration = Duration::from_secs(60);
+    let cluster = Cluster::start(&installed()).await;
+    let store = store(&cluster).await;
+    let keys = (0..).map(|number: u32| RecordKey::from(&*format!("renewed|{number}")));
+    let mut held = Vec::new();
+    for key in keys.filter(|key| lies_in(SLOTS, key)).take(8) {
+        let claim = Claim::Lease { lease: LENGTH, linger: LENGTH, abandon: Abandon::Retry };
+        let token = Token::random();
+        let request = BeginRequest { token, fingerprint: None, fence_seed: 1, claim };
+        let Begun::Fresh(attempt) = store.begin(&key, &request).await.unwrap() else {
+            panic!("{key:?} is not free");
+        };
+        held.push(RenewRequest { key, attempt, lease: LENGTH });
+    }
+    let slots_move = async {
+        for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+            for slot in SLOTS {
+                cluster.move_slot(slot, from, to).await;
+            }
+        }
+    };
+    let mut slots_move = std::pin::pin!(slots_move);
+    let mut renewals = 0;
+    // Each lease is a little longer than the one before, so that each renewal writes.
+    loop {
+        held.iter_mut().for_each(|held| held.lease += Duration::from_millis(1));
+        let renewed = store.renew_many(&held);
+        let moved = tokio::select! {
+            biased;
+            () = &mut slots_move => true,
+            answers = renewed => {
+                for answer in answers {
+                    assert_eq!(answer.unwrap(), Renewed::Extended);
+                }
+                renewals += 1;
+                false
+            }
+        };
+        if moved {
+            break;
+        }
+    }
+    assert!(renewals > 10, "{renewals} renewals while slots moved");
+    for RenewRequest { key, attempt, lease } in held {
+        let ttl = store.get(&key).await.unwrap().unwrap().ttl;
+        assert!(ttl > lease + LENGTH - Duration::from_secs(30), "{ttl:?} are left");
+        store.complete(&key, &attempt, None, LENGTH).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_go_on_after_a_master_is_killed() {
     let mut cluster = Cluster::start(&installed()).await;
     let (mut master, mut replica) = (0, 3);
