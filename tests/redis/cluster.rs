@@ -2,7 +2,8 @@
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    BeginRequest, Begun, Claim, RedisStore, RenewRequest, Renewed, Store, StoreErrorKind, Token,
+    BeginRequest, Begun, Claim, IfGone, RedisStore, RenewRequest, Renewed, Store, StoreErrorKind,
+    Token,
 };
 use idempotent_runtime::testing::{Ledger, contract, differential};
 use idempotent_runtime::{Abandon, Begin, Config, Error, Idempotency, Mode};
@@ -202,6 +203,58 @@ async fn slots_that_move_change_neither_answers_nor_times() {
         let record = one.operation(OPERATION).key(key.as_str()).get().await.unwrap().unwrap();
         assert!(record.ttl <= expire, "{key} lives for {:?}", record.ttl);
         assert!(record.ttl > expire - Duration::from_secs(100), "{key} lives for {:?}", record.ttl);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_are_renewed_while_their_slots_move() {
+    const LENGTH: Duration = Duration::from_secs(60);
+    let cluster = Cluster::start(&installed()).await;
+    let store = store(&cluster).await;
+    let keys = (0..).map(|number: u32| RecordKey::from(&*format!("renewed|{number}")));
+    let mut held = Vec::new();
+    for key in keys.filter(|key| lies_in(SLOTS, key)).take(8) {
+        let claim = Claim::Lease { lease: LENGTH, linger: LENGTH, abandon: Abandon::Retry };
+        let token = Token::random();
+        let request = BeginRequest { token, fingerprint: None, fence_seed: 1, claim };
+        let Begun::Fresh(attempt) = store.begin(&key, &request).await.unwrap() else {
+            panic!("{key:?} is not free");
+        };
+        held.push(RenewRequest { key, attempt, lease: LENGTH });
+    }
+    let slots_move = async {
+        for (from, to) in [(0, 1), (1, 2), (2, 0)] {
+            for slot in SLOTS {
+                cluster.move_slot(slot, from, to).await;
+            }
+        }
+    };
+    let mut slots_move = std::pin::pin!(slots_move);
+    let mut renewals = 0;
+    // Each lease is a little longer than the one before, so that each renewal writes.
+    loop {
+        held.iter_mut().for_each(|held| held.lease += Duration::from_millis(1));
+        let renewed = store.renew_many(&held);
+        let moved = tokio::select! {
+            biased;
+            () = &mut slots_move => true,
+            answers = renewed => {
+                for answer in answers {
+                    assert_eq!(answer.unwrap(), Renewed::Extended);
+                }
+                renewals += 1;
+                false
+            }
+        };
+        if moved {
+            break;
+        }
+    }
+    assert!(renewals > 10, "{renewals} renewals while slots moved");
+    for RenewRequest { key, attempt, lease } in held {
+        let ttl = store.get(&key).await.unwrap().unwrap().ttl;
+        assert!(ttl > lease + LENGTH - Duration::from_secs(30), "{ttl:?} are left");
+        store.complete(&key, &attempt, None, LENGTH, IfGone::Rewrite).await.unwrap();
     }
 }
 

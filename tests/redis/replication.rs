@@ -3,12 +3,18 @@
 use idempotent_runtime::Abandon;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    BeginRequest, Begun, Claim, Completed, IfGone, RedisBuilder, RedisStore, Store, StoreError,
-    StoreErrorKind, Token,
+    BeginRequest, Begun, Claim, Completed, IfGone, RedisBuilder, RedisStore, RenewRequest, Renewed,
+    Store, StoreError, StoreErrorKind, StoreFuture, Token,
 };
+use idempotent_runtime::testing::Ledger;
+use idempotent_runtime::{Config, Error, ErrorKind, Idempotency, Mode};
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::cluster::Cluster;
-use support::redis::{RedisServer, binaries, installed, until_replicated};
+use support::redis::{RedisServer, binaries, info, installed, until_replicated, until_role};
+use support::until_async;
+use support::valve::{Flow, Valve};
 
 const LENGTH: Duration = Duration::from_secs(60);
 
@@ -38,6 +44,21 @@ async fn waits_for_replicas(
     let Begun::Fresh(attempt) = answered(|| store.begin(&key, &request)).await.unwrap() else {
         panic!("the same token is granted the same attempt");
     };
+
+    // A lease counts for as long as replicas know it, alone and among many.
+    let renewal = || RenewRequest { key: key.clone(), attempt, lease: 2 * LENGTH };
+    for count in [1, 2] {
+        let renewals: Vec<_> = (0..count).map(|_| renewal()).collect();
+        let renew = || StoreFuture::new(async { store.renew_many(&renewals).await.pop().unwrap() });
+        replicas.iter().for_each(|replica| replica.pause());
+        let error = answered(renew).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
+        replicas.iter().for_each(|replica| replica.go_on());
+        for master in masters {
+            until_replicated(master, 1).await;
+        }
+        assert_eq!(answered(renew).await.unwrap(), Renewed::Extended);
+    }
 
     replicas.iter().for_each(|replica| replica.pause());
     for _ in 0..3 {
@@ -98,4 +119,143 @@ async fn a_cluster_waits_for_the_replica_of_the_record() {
     let nodes: Vec<&RedisServer> = cluster.nodes.iter().collect();
     let (masters, replicas) = nodes.split_at(3);
     waits_for_replicas(RedisStore::cluster(cluster.urls()), masters, replicas).await;
+}
+
+const FAST: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
+/// A replica of what listens on a port.
+fn replica_of(port: u16) -> RedisServer {
+    let port = port.to_string();
+    let arguments = [&["--replicaof", "127.0.0.1", &port], &FAST[..]].concat();
+    RedisServer::start_with(&installed(), &arguments)
+}
+
+async fn replicate(server: &RedisServer, master: [&str; 2]) {
+    let mut connection = server.connection().await;
+    let () = redis::cmd("REPLICAOF").arg(&master).query_async(&mut connection).await.unwrap();
+}
+
+async fn promote(server: &RedisServer) {
+    replicate(server, ["NO", "ONE"]).await;
+    until_role(server, "master").await;
+}
+
+/// A process that uses this server, and waits for so many replicas.
+async fn process(server: &RedisServer, replicas: usize) -> Idempotency {
+    let builder = RedisStore::builder(&server.url());
+    let store = builder.replication(replicas, Duration::from_millis(200)).connect().await.unwrap();
+    let config = Config::new().with_mode(Mode::Strong);
+    Idempotency::builder().store(store).config(config).build().unwrap()
+}
+
+async fn call(idem: &Idempotency, ledger: &Ledger, key: &str) -> Result<usize, Error> {
+    idem.operation("op").key(key).run(async { Ok::<_, Error>(ledger.record(key)) }).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fewer_than_all_replicas_do_not_tell_the_one_that_is_promoted() {
+    let mut master = RedisServer::start_with(&installed(), &FAST);
+    let valve = Valve::open(master.address()).await;
+    let (quick, slow) = (replica_of(master.port), replica_of(valve.port()));
+    until_replicated(&master, 2).await;
+    valve.set(Flow::Requests);
+    let ledger = Ledger::new();
+    let (by_one, by_all) = (process(&master, 1).await, process(&master, 2).await);
+    assert_eq!(call(&by_one, &ledger, "one").await.unwrap(), 1);
+    let error = call(&by_all, &ledger, "all").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotReplicated, "{error}");
+    assert_eq!(ledger.ran("all"), 0);
+
+    master.kill();
+    promote(&quick).await;
+    promote(&slow).await;
+    assert_eq!(call(&process(&quick, 0).await, &ledger, "one").await.unwrap(), 1);
+    assert_eq!(ledger.ran("one"), 1, "the replica that confirmed knows the answer");
+    assert_eq!(call(&process(&slow, 0).await, &ledger, "one").await.unwrap(), 2);
+    assert_eq!(call(&process(&slow, 0).await, &ledger, "all").await.unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_master_replays_what_its_bodies_returned_and_grants_nothing_under_replication() {
+    let old = RedisServer::start_with(&installed(), &FAST);
+    let new = replica_of(old.port);
+    until_replicated(&old, 1).await;
+    let ledger = Ledger::new();
+    let (protected, careless) = (process(&old, 1).await, process(&old, 0).await);
+    assert_eq!(call(&protected, &ledger, "before").await.unwrap(), 1);
+    promote(&new).await;
+
+    // Both are masters.
+    let moved = process(&new, 0).await;
+    for idem in [&protected, &careless, &moved] {
+        assert_eq!(call(idem, &ledger, "before").await.unwrap(), 1, "it ran once");
+    }
+    let error = call(&protected, &ledger, "late").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotReplicated, "{error}");
+    // What it grants without being asked for replicas, the new master does not know.
+    until_async(|| async { call(&careless, &ledger, "late").await.is_ok() }).await;
+    assert_eq!(call(&moved, &ledger, "late").await.unwrap(), 2);
+    for idem in [&careless, &protected] {
+        assert_eq!(call(idem, &ledger, "late").await.unwrap(), 1, "another body's answer");
+    }
+    assert_eq!(call(&moved, &ledger, "late").await.unwrap(), 2);
+
+    replicate(&old, ["127.0.0.1", &new.port.to_string()]).await;
+    until_async(|| async { info(&old, "master_link_status").await == "up" }).await;
+    for idem in [&careless, &protected, &moved] {
+        until_async(|| async { call(idem, &ledger, "late").await.is_ok_and(|it| it == 2) }).await;
+    }
+    assert_eq!(ledger.ran("late"), 2);
+}
+
+/// Takes down what is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Connects, and tells whether a warning was given.
+async fn warns(builder: RedisBuilder) -> bool {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    builder.connect().await.unwrap();
+    drop(guard);
+    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let warning = "a failover can lose records: set min-replicas-to-write, or replication()";
+    log.lines().any(|line| line.contains("WARN") && line.contains(warning))
+}
+
+#[tokio::test]
+async fn a_replicated_server_without_protection_is_warned_of() {
+    let master = RedisServer::start_with(&installed(), &FAST);
+    let builder = || RedisStore::builder(&master.url());
+    assert!(!warns(builder()).await, "there is nothing to fail over to");
+    let _replica = replica_of(master.port);
+    until_replicated(&master, 1).await;
+    assert!(warns(builder()).await);
+    assert!(!warns(builder().replication(1, LENGTH)).await);
+
+    let mut connection = master.connection().await;
+    let mut demand = redis::cmd("CONFIG");
+    demand.arg("SET").arg("min-replicas-to-write").arg(1);
+    let () = demand.query_async(&mut connection).await.unwrap();
+    assert!(!warns(builder()).await);
+}
+
+#[tokio::test]
+async fn a_cluster_with_replicas_is_warned_of() {
+    let cluster = Cluster::start(&installed()).await;
+    assert!(warns(RedisStore::cluster(cluster.urls())).await);
+    assert!(!warns(RedisStore::cluster(cluster.urls()).replication(1, LENGTH)).await);
 }

@@ -9,6 +9,7 @@ pub mod history;
 pub mod http;
 pub mod journal;
 pub mod load;
+pub mod monitor;
 pub mod plan;
 pub mod proxy;
 pub mod redis;

@@ -148,7 +148,10 @@ impl Shared {
             };
             let expected = matches!(
                 error.kind(),
-                ErrorKind::StoreUnavailable | ErrorKind::InProgress | ErrorKind::Superseded
+                ErrorKind::StoreUnavailable
+                    | ErrorKind::NotReplicated
+                    | ErrorKind::InProgress
+                    | ErrorKind::Superseded
             );
             assert!(expected, "refused for good: {error}");
             assert!(Instant::now() < give_up, "no progress: {error}");
@@ -197,6 +200,13 @@ impl Finished {
     /// Every key has one answer, which all instances give; no body ran beside another of its key, and
     /// none of them more often than `most`.
     pub async fn check(&self, most: usize) {
+        self.check_answers(most).await;
+        let overlapped = self.0.overlapped.lock().unwrap();
+        assert!(overlapped.is_empty(), "two bodies at once: {overlapped:?}");
+    }
+
+    /// The same, where two bodies may run at once.
+    pub async fn check_answers(&self, most: usize) {
         let Self(shared) = self;
         let keys: Vec<String> = shared.ledger.entries().into_keys().collect();
         assert!(!keys.is_empty(), "no body ran");
@@ -221,8 +231,16 @@ impl Finished {
         let often: BTreeMap<_, _> =
             shared.ledger.entries().into_iter().filter(|(_, ran)| *ran > most).collect();
         assert!(often.is_empty(), "ran more than {most} times: {often:?}");
-        let overlapped = shared.overlapped.lock().unwrap();
-        assert!(overlapped.is_empty(), "two bodies at once: {overlapped:?}");
+    }
+
+    /// The names of the records whose bodies ran more than once.
+    pub fn ran_again(&self) -> Vec<String> {
+        let name = |key: String| {
+            let operation = self.0.instances[0].operation(OPERATION).key(key);
+            super::redis::record_name(&operation.record_key().unwrap())
+        };
+        let entries = self.0.ledger.entries().into_iter();
+        entries.filter(|(_, ran)| *ran > 1).map(|(key, _)| name(key)).collect()
     }
 
     /// How many bodies ran, of how many keys.

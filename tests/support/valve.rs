@@ -54,6 +54,10 @@ impl Valve {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Lets this pass from here on. What was held back and may pass is sent.
     pub fn set(&self, flow: Flow) {
         self.flow.send_replace(flow);

@@ -19,6 +19,16 @@ pub(super) enum Written {
     Unconfirmed(StoreError),
 }
 
+impl Clone for Written {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Unasked => Self::Unasked,
+            &Self::To { replicas, demanded } => Self::To { replicas, demanded },
+            Self::Unconfirmed(error) => Self::Unconfirmed(copy(error)),
+        }
+    }
+}
+
 impl Written {
     pub(super) fn check(self) -> Result<(), Failed> {
         match self {

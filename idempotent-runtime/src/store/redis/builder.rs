@@ -2,18 +2,19 @@
 
 use super::RedisStore;
 use super::error::{Failure, classify, misconfigured};
+use super::eviction::{Eviction, info_texts};
 use super::features::{Features, ServerVersion, field};
 use super::links::{Failed, Links};
+use super::master::Master;
 use super::replication::Replication;
+use super::sentinel::Sentinel;
 use super::server::{Publish, Server};
-use super::target::{
-    GivenConnection, Nodes, Sentinel, Target, Timeouts, Tls, connect_error, parse,
-};
+use super::target::{GivenConnection, Nodes, Target, Timeouts, Tls, connect_error, parse};
 use super::wakes::Wakes;
 use crate::store::StoreError;
 use redis::aio::ConnectionLike;
 use redis::cluster_async::ClusterConnection;
-use redis::{Cmd, ConnectionAddr, ConnectionInfo, Value};
+use redis::{Cmd, ConnectionAddr, ConnectionInfo};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -58,12 +59,6 @@ struct Login {
     user: Option<String>,
     password: Option<String>,
     database: Option<i64>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Eviction {
-    Refused,
-    Allowed,
 }
 
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -127,20 +122,21 @@ impl RedisBuilder {
         self
     }
 
-    /// A grant and an answer count only when so many replicas have them; otherwise the call is
-    /// refused with `NotReplicated`, its body does not run, and the key is released.
+    /// A grant, a renewal and an answer count only when so many replicas have them. A grant that does
+    /// not count is refused with `NotReplicated`: its body does not run, and the key is released.
     ///
-    /// It costs the time that replicas need, on the connection that all callers of a runtime share.
-    /// It narrows the window in which a failover forgets, and does not close it: the replica that is
-    /// promoted need not be one of those that confirmed. With as many as there are replicas, or with
-    /// `min-replicas-to-write` on the server, an old master that is cut off grants nothing.
+    /// With as many as may be promoted, a failover loses nothing; calls are refused while one of them
+    /// is down. With fewer it narrows the window in which a failover forgets, and does not close it:
+    /// the replica that is promoted need not be one of those that confirmed. It costs the time that
+    /// replicas need, on the connection that all callers of a runtime share.
     pub fn replication(mut self, replicas: usize, timeout: Duration) -> Self {
         self.replication = (replicas > 0).then_some(Replication { replicas, timeout });
         self
     }
 
-    /// Accepts a server that evicts records when it is full. What it evicts is forgotten: bodies
-    /// whose answers are evicted run again.
+    /// Accepts servers that evict records when they are full. What they evict is forgotten: bodies
+    /// whose answers are evicted run again. Without this, such a server is refused whenever a
+    /// connection to it is made.
     pub fn allow_eviction(mut self) -> Self {
         self.eviction = Eviction::Allowed;
         self
@@ -179,14 +175,18 @@ impl RedisBuilder {
     /// evicts records. [`Unavailable`](crate::store::StoreErrorKind::Unavailable) if nobody answers.
     pub async fn connect(self) -> Result<RedisStore, StoreError> {
         let Self { place, login, timeouts, replication, eviction, tls } = self;
-        let links = Links::new(target(place?, &login, tls)?, timeouts);
-        let info = info(&links).await?;
-        let server = ServerVersion::parse(&info)?;
+        let links = Links::new(target(place?, &login, tls)?, timeouts, eviction);
+        let infos = infos(&links).await?;
+        let info = &infos[0];
+        let server = ServerVersion::parse(info)?;
         let features = Features::of(&server);
-        check_eviction(&info, eviction)?;
-        check_alone(&links, &info).await?;
+        check_alone(&links, info).await?;
         check_scripts(&links).await?;
-        warn_without_persistence(&links, &info).await;
+        eviction.warn(&infos);
+        warn_without_persistence(&links, info).await;
+        if replication.is_none() {
+            warn_without_protection(&infos);
+        }
         let publish = match features.sharded_pubsub && links.target().is_cluster() {
             true => Publish::ByName,
             false => Publish::OneChannel,
@@ -229,8 +229,9 @@ fn target(place: Place, login: &Login, tls: Tls) -> Result<Target, StoreError> {
             let settings = login.apply(settings);
             let sentinels: Result<_, _> =
                 sentinels.into_iter().map(|info| tls.client(info)).collect();
-            let (sentinels, first) = (sentinels?, Arc::default());
-            Ok(Target::Sentinel(Sentinel { master, sentinels, settings, tls, first }))
+            let (name, sentinels, first) = (master, sentinels?, Arc::default());
+            let master = Arc::new(Master::new());
+            Ok(Target::Sentinel(Sentinel { name, sentinels, settings, tls, first, master }))
         }
         Place::Given(connection) => Ok(Target::Given(connection)),
         Place::GivenCluster(connection) => Ok(Target::GivenCluster(connection)),
@@ -253,41 +254,35 @@ impl Login {
     }
 }
 
-/// What the server says about itself. In a cluster, one node speaks for all.
-async fn info(links: &Arc<Links>) -> Result<String, StoreError> {
+/// The answers to `INFO`: one of a server, one of each primary of a cluster; never none.
+async fn infos(links: &Arc<Links>) -> Result<Vec<String>, StoreError> {
     let answer = match links.command(&redis::cmd("INFO")).await {
         Ok(answer) => answer,
         Err(Failed::NotSent(error) | Failed::Answered(error)) => return Err(error),
         Err(Failed::Sent(error) | Failed::Resent(error)) => return Err(connect_error(error)),
     };
-    info_text(answer).ok_or_else(|| misconfigured("the server does not answer INFO with a text"))
-}
-
-fn info_text(answer: Value) -> Option<String> {
-    match answer {
-        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
-        Value::VerbatimString { text, .. } | Value::SimpleString(text) => Some(text),
-        Value::Map(nodes) => nodes.into_iter().find_map(|(_, answer)| info_text(answer)),
-        _ => None,
+    match info_texts(answer) {
+        none if none.is_empty() => {
+            Err(misconfigured("the server does not answer INFO with a text"))
+        }
+        infos => Ok(infos),
     }
 }
 
-fn check_eviction(info: &str, eviction: Eviction) -> Result<(), StoreError> {
-    let policy = field(info, "maxmemory_policy").unwrap_or("noeviction");
-    if policy == "noeviction" {
-        return Ok(());
-    }
-    if eviction == Eviction::Allowed {
+/// Says that a failover can lose records, where servers have replicas and nothing holds back writes
+/// that those do not have.
+fn warn_without_protection(infos: &[String]) {
+    let unprotected = |info: &&String| {
+        // The second is there while `min-replicas-to-write` is on. Not everybody may ask for that.
+        field(info, "connected_slaves").is_some_and(|replicas| replicas != "0")
+            && field(info, "min_slaves_good_slaves").is_none()
+    };
+    if let Some(info) = infos.iter().find(unprotected) {
         tracing::warn!(
-            target: "idempotent", policy,
-            "the server evicts records when it is full: what it evicts runs again"
+            target: "idempotent", replicas = field(info, "connected_slaves"),
+            "a failover can lose records: set min-replicas-to-write, or replication()"
         );
-        return Ok(());
     }
-    Err(misconfigured(format!(
-        "the server evicts records when it is full (maxmemory-policy is {policy}), and what it \
-         evicts runs again\nhelp: CONFIG SET maxmemory-policy noeviction, or allow_eviction()"
-    )))
 }
 
 /// One node of a cluster has a part of the records.
@@ -297,7 +292,7 @@ async fn check_alone(links: &Arc<Links>, info: &str) -> Result<(), StoreError> {
     }
     // Not everybody may ask.
     let Ok(answer) = links.command(redis::cmd("CLUSTER").arg("INFO")).await else { return Ok(()) };
-    let cluster = info_text(answer).unwrap_or_default();
+    let cluster = info_texts(answer).pop().unwrap_or_default();
     match field(&cluster, "cluster_size") {
         None | Some("0" | "1") => Ok(()),
         Some(_) => Err(misconfigured(

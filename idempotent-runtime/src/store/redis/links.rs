@@ -6,16 +6,25 @@
 //!
 //! A connection that fails is replaced by the next command. One to a cluster is replaced behind the
 //! commands: it still reaches the other nodes, and a node that is silent makes connecting slow.
+//!
+//! A connection to a master that sentinels have replaced is not used again, and what is under way on
+//! it counts as unanswered: its server may still answer, and is about to forget what it says.
 
 use super::error::{Failure, after_an_effect, classify, store_error, unexpected};
+use super::eviction::Eviction;
+use super::follow::Follower;
+use super::master::Generation;
 use super::paused;
 use super::refusals::{self, Reads, refusal};
-use super::target::{Connection, OnPush, Target, Timeouts};
+use super::target::{Connected, Connection, OnPush, Target, Timeouts};
+use crate::race::{First, race};
 use crate::store::{StoreError, StoreErrorKind};
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::sync::{Mutex, lock};
 use redis::{Cmd, Pipeline, PushKind, RedisError, Value};
 use std::collections::HashMap;
 use std::fmt;
+use std::future::{Future, pending};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
@@ -24,7 +33,12 @@ use tokio::runtime::{Handle, Id};
 pub(super) struct Links {
     target: Target,
     timeouts: Timeouts,
+    eviction: Eviction,
     by_runtime: Mutex<HashMap<Id, Arc<Link>>>,
+    /// Behind sentinels, and while the store is used.
+    follower: Mutex<Option<Follower>>,
+    /// A command was sent since [`was_used`](Self::was_used) was asked last.
+    used: AtomicBool,
 }
 
 /// The connection of one runtime, and what is known about making another one.
@@ -40,6 +54,8 @@ struct Current {
     /// Tells this connection from the ones before and after it.
     made: Arc<()>,
     since: Instant,
+    /// Of the master that it leads to.
+    generation: Generation,
 }
 
 /// When the next connection may be tried.
@@ -47,16 +63,19 @@ struct Current {
 struct Pause {
     length: Duration,
     until: Option<Instant>,
-    text: String,
+    /// Kind and text of the last failure.
+    failed: Option<(StoreErrorKind, String)>,
 }
 
 impl Pause {
     const FIRST: Duration = Duration::from_millis(10);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// Whether it is too early to try.
-    fn is_on(&self) -> bool {
-        self.until.is_some_and(|until| Instant::now() < until)
+    /// The last failure again, if it is too early to try another connection.
+    fn on(&self) -> Option<StoreError> {
+        let is_on = self.until.is_some_and(|until| Instant::now() < until);
+        let (kind, text) = self.failed.as_ref().filter(|_| is_on)?;
+        Some(StoreError::new(*kind, format!("not connected: {text}")))
     }
 
     fn failed(&mut self, error: &StoreError) {
@@ -64,7 +83,7 @@ impl Pause {
         // Somewhere in the second half, so that processes do not come back all at once.
         let part = f64::from(rand::random::<u16>()) / f64::from(u16::MAX);
         self.until = Some(Instant::now() + self.length.mul_f64(0.5 + part / 2.0));
-        self.text = error.to_string();
+        self.failed = Some((error.kind(), error.to_string()));
     }
 }
 
@@ -120,8 +139,15 @@ impl Failed {
 }
 
 impl Links {
-    pub(super) fn new(target: Target, timeouts: Timeouts) -> Arc<Self> {
-        Arc::new(Self { target, timeouts, by_runtime: Mutex::new(HashMap::new()) })
+    pub(super) fn new(target: Target, timeouts: Timeouts, eviction: Eviction) -> Arc<Self> {
+        Arc::new(Self {
+            target,
+            timeouts,
+            eviction,
+            by_runtime: Mutex::new(HashMap::new()),
+            follower: Mutex::new(None),
+            used: AtomicBool::new(false),
+        })
     }
 
     pub(super) fn target(&self) -> &Target {
@@ -139,8 +165,9 @@ impl Links {
 
     pub(super) async fn command(self: &Arc<Self>, command: &Cmd) -> Result<Value, Failed> {
         let (link, mut current) = self.current().await?;
-        let answer =
-            paused::hold(self.timeouts.response, current.connection.command(command)).await;
+        let sent = current.connection.command(command);
+        let answer = self.unless_replaced(current.generation, sent);
+        let answer = paused::hold(self.timeouts.response, answer).await;
         self.check(&link, &current, answer)
     }
 
@@ -151,13 +178,96 @@ impl Links {
     ) -> Result<Vec<Result<Value, Failed>>, Failed> {
         let (link, mut current) = self.current().await?;
         let sent = current.connection.pipeline(pipeline);
-        let answers = paused::hold(self.timeouts.response, sent).await;
+        let answers = self.unless_replaced(current.generation, sent);
+        let answers = paused::hold(self.timeouts.response, answers).await;
         let answers = self.check(&link, &current, answers)?;
         if answers.len() != pipeline.len() {
             return Err(Failed::Answered(unexpected("a pipeline")));
         }
         let each = answers.into_iter().map(Value::extract_error);
         Ok(each.map(|answer| self.check(&link, &current, answer)).collect())
+    }
+
+    /// The answer, unless the master that it is expected of is replaced before.
+    async fn unless_replaced<T>(
+        &self,
+        generation: Generation,
+        answer: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, RedisError> {
+        match race(self.replaced(generation), answer).await {
+            First::Left(()) => {
+                let text = "the master was replaced before it answered";
+                Err(std::io::Error::new(std::io::ErrorKind::ConnectionAborted, text).into())
+            }
+            First::Right(answer) => answer,
+        }
+    }
+
+    /// Resolves when connections of this generation are not to be used any more.
+    pub(super) async fn replaced(&self, generation: Generation) {
+        match self.target.sentinel() {
+            Some(sentinel) => sentinel.master.replaced(generation).await,
+            None => pending().await,
+        }
+    }
+
+    /// Tells a connection to the master from one to a master of before.
+    fn leads_to_master(&self, current: &Current) -> bool {
+        let sentinel = self.target.sentinel();
+        sentinel.is_none_or(|sentinel| sentinel.master.generation() == current.generation)
+    }
+
+    /// Ends connections to masters that have been replaced.
+    pub(super) fn drop_replaced(&self) {
+        self.drop_connections(|current| !self.leads_to_master(current));
+    }
+
+    fn drop_connections(&self, ends: impl Fn(&Current) -> bool) {
+        let links: Vec<_> = lock(&self.by_runtime).values().cloned().collect();
+        for link in links {
+            let ended = lock(&link.current).take_if(|current| ends(current));
+            drop(ended);
+        }
+    }
+
+    /// Notes that the store is used.
+    pub(super) fn mark_used(&self) {
+        // Written only where it changes something: all runtimes share it.
+        if !self.used.load(Relaxed) {
+            self.used.store(true, Relaxed);
+        }
+    }
+
+    /// Tells whether the store was used since this was asked last.
+    pub(super) fn was_used(&self) -> bool {
+        self.used.swap(false, Relaxed)
+    }
+
+    /// Ends all connections of a store that is not used, and its follower with them. `false` if it
+    /// is used after all.
+    pub(super) fn rest(&self) -> bool {
+        let mut follower = lock(&self.follower);
+        if self.was_used() {
+            return false;
+        }
+        // Whoever connects after this starts another one.
+        *follower = None;
+        self.drop_connections(|_| true);
+        true
+    }
+
+    /// Follows the sentinels from here on, if that is not yet done.
+    pub(super) fn follow(self: &Arc<Self>) -> Result<(), StoreError> {
+        let Some(sentinel) = self.target.sentinel() else { return Ok(()) };
+        let mut follower = lock(&self.follower);
+        if follower.is_none() {
+            let started = Follower::start(self, sentinel).map_err(|error| {
+                let text = format!("sentinels cannot be followed: {error}");
+                StoreError::new(StoreErrorKind::Unavailable, text)
+            });
+            *follower = Some(started?);
+        }
+        Ok(())
     }
 
     fn check<T>(
@@ -201,25 +311,34 @@ impl Links {
     }
 
     async fn current(self: &Arc<Self>) -> Result<(Arc<Link>, Current), Failed> {
+        self.mark_used();
         let link = self.link()?;
-        if let Some(current) = link.current() {
+        if let Some(current) = self.usable(&link) {
             return Ok((link, current));
         }
         let current = self.connect(&link, None).await?;
         Ok((link, current))
     }
 
+    /// The connection of a link, if it leads to the master.
+    fn usable(&self, link: &Link) -> Option<Current> {
+        link.current().filter(|current| self.leads_to_master(current))
+    }
+
     /// Makes a connection in place of `old`, unless there is one by now.
-    async fn connect(&self, link: &Arc<Link>, old: Option<&Arc<()>>) -> Result<Current, Failed> {
+    async fn connect(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        old: Option<&Arc<()>>,
+    ) -> Result<Current, Failed> {
         let mut pause = link.connecting.lock().await;
-        if let Some(current) = link.current()
+        if let Some(current) = self.usable(link)
             && !old.is_some_and(|old| Arc::ptr_eq(old, &current.made))
         {
             return Ok(current);
         }
-        if pause.is_on() {
-            let text = format!("not connected: {}", pause.text);
-            return Err(Failed::NotSent(StoreError::new(StoreErrorKind::Unavailable, text)));
+        if let Some(error) = pause.on() {
+            return Err(Failed::NotSent(error));
         }
         let made = Arc::new(());
         let on_push: OnPush = if self.target.is_cluster() {
@@ -228,11 +347,11 @@ impl Links {
         } else {
             on_end(Arc::downgrade(link), Arc::downgrade(&made))
         };
-        let connected = self.target.connect(self.timeouts, on_push);
+        let connected = self.connect_and_check(on_push);
         match paused::hold(self.timeouts.connect, connected).await {
-            Ok(connection) => {
+            Ok(Connected { connection, generation }) => {
                 *pause = Pause::default();
-                let current = Current { connection, made, since: Instant::now() };
+                let current = Current { connection, made, since: Instant::now(), generation };
                 *lock(&link.current) = Some(current.clone());
                 Ok(current)
             }
@@ -241,6 +360,14 @@ impl Links {
                 Err(Failed::NotSent(error))
             }
         }
+    }
+
+    /// Makes a connection to servers that keep what they are given.
+    async fn connect_and_check(self: &Arc<Self>, on_push: OnPush) -> Result<Connected, StoreError> {
+        let mut connected = self.target.connect(self.timeouts, on_push).await?;
+        self.eviction.check(&mut connected.connection).await?;
+        self.follow()?;
+        Ok(connected)
     }
 
     /// The link of the current runtime.
@@ -262,7 +389,7 @@ impl Links {
         let guard = EndOfRuntime { links: Arc::downgrade(self), id };
         handle.spawn(async move {
             let _guard = guard;
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         });
         Ok(held)
     }

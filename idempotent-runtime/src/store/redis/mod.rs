@@ -1,19 +1,24 @@
 //! Records in Redis or Valkey: one key a record, one round trip a verb where the server allows it.
 //!
 //! The files, in the order in which a call goes through them: [`verbs`] asks the state table,
-//! [`server`] turns one step into a command, [`links`] sends it, [`target`] connects.
+//! [`server`] turns one step into a command, [`links`] sends it, [`target`] connects. Behind sentinels,
+//! [`follow`] ends connections to a master that was replaced.
 
 mod answers;
 mod builder;
 mod effect;
 mod error;
+mod eviction;
 mod features;
+mod follow;
 mod links;
+mod master;
 mod name;
 mod paused;
 mod refusals;
 mod replication;
 mod script;
+mod sentinel;
 mod server;
 mod target;
 mod turned_away;

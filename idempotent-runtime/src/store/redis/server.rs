@@ -383,22 +383,40 @@ impl Server {
         for renewal in renewals {
             pipeline.add_command(script::RENEW.by_hash(&renewal.arguments()));
         }
-        let answers = self.links.pipeline(&pipeline).await;
-        let each = each_of(answers, renewals).map(|(renewal, answer)| async move {
-            match answer {
-                Ok(answer) => Ok(answer == Value::Int(1)),
-                Err(failed) if failed.failure() == Failure::NoScript => {
-                    self.renew_one(renewal).await
+        // One wait for all of them: it is for everything that the connection wrote before.
+        let mut written = Written::Unasked;
+        if let Some(replication) = &self.replication {
+            pipeline.add_command(replication.command());
+        }
+        let mut answers = self.links.pipeline(&pipeline).await;
+        if let (Some(replication), Ok(answers)) = (&self.replication, &mut answers) {
+            written = replication.written(answers.pop().unwrap_or(Ok(Value::Nil)));
+        }
+        let each = each_of(answers, renewals).map(|(renewal, answer)| {
+            let written = written.clone();
+            async move {
+                match answer {
+                    Ok(answer) => renewed(&answer, written),
+                    Err(failed) if failed.failure() == Failure::NoScript => {
+                        self.renew_one(renewal).await
+                    }
+                    Err(failed) => Err(failed),
                 }
-                Err(failed) => Err(failed),
             }
         });
         super::join(each).await
     }
 
     async fn renew_one(&self, renewal: &Renewal) -> Result<bool, Failed> {
-        let answer = self.run(&script::RENEW, &renewal.arguments()).await?;
-        Ok(answer == Value::Int(1))
+        let arguments = renewal.arguments();
+        let answer = match self.write(&script::RENEW.by_hash(&arguments)).await {
+            Err(failed) if failed.failure() == Failure::NoScript => {
+                self.write(&script::RENEW.by_text(&arguments)).await
+            }
+            answer => answer,
+        };
+        let (answer, written) = answer?;
+        renewed(&answer, written)
     }
 
     /// Runs a script that writes nothing that replicas would have to confirm.
@@ -418,6 +436,16 @@ impl Server {
             Some(replication) => replication.write(&self.links, command).await,
         }
     }
+}
+
+/// Reads the answer to a renewal: `true` if the record is its holder's. A lease counts for as long as
+/// replicas know it: the one that is promoted lets others take the key over when its own time is up.
+fn renewed(answer: &Value, written: Written) -> Result<bool, Failed> {
+    let renewed = *answer == Value::Int(1);
+    if renewed {
+        written.check()?;
+    }
+    Ok(renewed)
 }
 
 /// A record that is to be written if there is none.

@@ -1,6 +1,8 @@
 //! Where the servers are, and how a connection to them is made.
 
 use super::error::{misconfigured, store_error};
+use super::master::Generation;
+use super::sentinel::Sentinel;
 use super::turned_away::turned_away;
 use crate::store::{StoreError, StoreErrorKind};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -8,12 +10,11 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
-    IntoConnectionInfo, Pipeline, ProtocolVersion, PushInfo, RedisError, RedisFuture, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, Pipeline,
+    ProtocolVersion, PushInfo, RedisError, RedisFuture, Value,
 };
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Where the servers are.
@@ -31,18 +32,6 @@ pub(super) enum Target {
 pub(super) struct Nodes {
     pub(super) nodes: Vec<ConnectionInfo>,
     pub(super) tls: Tls,
-}
-
-/// Sentinels, and what they call the master.
-#[derive(Clone)]
-pub(super) struct Sentinel {
-    pub(super) master: String,
-    pub(super) sentinels: Vec<Client>,
-    /// How to log in to the master.
-    pub(super) settings: ConnectionInfo,
-    pub(super) tls: Tls,
-    /// Which sentinel is asked first: the one that answered last.
-    pub(super) first: Arc<AtomicUsize>,
 }
 
 /// How long to wait for a server.
@@ -144,27 +133,44 @@ impl Connection {
     }
 }
 
+/// A connection that was made.
+pub(super) struct Connected {
+    pub(super) connection: Connection,
+    /// Of the master that it leads to; always the same without sentinels.
+    pub(super) generation: Generation,
+}
+
 impl Target {
     /// Connects on the current runtime.
     pub(super) async fn connect(
         &self,
         timeouts: Timeouts,
         on_push: OnPush,
-    ) -> Result<Connection, StoreError> {
-        match self {
-            Self::Single(client) => {
-                Ok(Connection::Single(single(client, timeouts, on_push).await?))
-            }
+    ) -> Result<Connected, StoreError> {
+        let mut generation = Generation::default();
+        let connection = match self {
+            Self::Single(client) => Connection::Single(single(client, timeouts, on_push).await?),
             Self::Sentinel(sentinel) => {
-                sentinel.connect(timeouts, on_push).await.map(Connection::Single)
+                let (master, of) = sentinel.connect(timeouts, on_push).await?;
+                generation = of;
+                Connection::Single(master)
             }
             Self::Cluster(nodes) => {
                 let client = nodes.client(timeouts, on_push)?;
                 let connected = client.get_async_connection().await;
-                Ok(Connection::Cluster(connected.map_err(|error| nodes.unreachable(error))?))
+                Connection::Cluster(connected.map_err(|error| nodes.unreachable(error))?)
             }
-            Self::Given(connection) => Ok(Connection::Given(connection.clone())),
-            Self::GivenCluster(connection) => Ok(Connection::Cluster(connection.clone())),
+            Self::Given(connection) => Connection::Given(connection.clone()),
+            Self::GivenCluster(connection) => Connection::Cluster(connection.clone()),
+        };
+        Ok(Connected { connection, generation })
+    }
+
+    /// The sentinels that name the master.
+    pub(super) fn sentinel(&self) -> Option<&Sentinel> {
+        match self {
+            Self::Sentinel(sentinel) => Some(sentinel),
+            _ => None,
         }
     }
 
@@ -184,70 +190,7 @@ impl Target {
     }
 }
 
-impl Sentinel {
-    /// Asks one sentinel after the other for the master, and checks that it is one.
-    async fn connect(
-        &self,
-        timeouts: Timeouts,
-        on_push: OnPush,
-    ) -> Result<MultiplexedConnection, StoreError> {
-        let mut last = misconfigured("no sentinel was given");
-        let count = self.sentinels.len();
-        let first = self.first.load(Relaxed);
-        for index in (0..count).map(|next| (first + next) % count) {
-            match self.connect_by(&self.sentinels[index], timeouts, &on_push).await {
-                Ok(connection) => {
-                    self.first.store(index, Relaxed);
-                    return Ok(connection);
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    async fn connect_by(
-        &self,
-        sentinel: &Client,
-        timeouts: Timeouts,
-        on_push: &OnPush,
-    ) -> Result<MultiplexedConnection, StoreError> {
-        let mut asked = single(sentinel, timeouts, Arc::new(|_| {})).await?;
-        let found: Option<(String, u16)> = redis::cmd("SENTINEL")
-            .arg("get-master-addr-by-name")
-            .arg(&self.master)
-            .query_async(&mut asked)
-            .await
-            .map_err(connect_error)?;
-        let Some((host, port)) = found else {
-            let text = format!("the sentinels know no master `{}`", self.master);
-            return Err(misconfigured(text));
-        };
-        let address = match self.settings.addr() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
-                host,
-                port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
-            },
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        let client = self.tls.client(self.settings.clone().set_addr(address))?;
-        let mut master = single(&client, timeouts, Arc::clone(on_push)).await?;
-        // Sentinels may name the old master for a while.
-        let role: Vec<Value> =
-            redis::cmd("ROLE").query_async(&mut master).await.map_err(connect_error)?;
-        match role.into_iter().next().map(redis::from_redis_value::<String>) {
-            Some(Ok(role)) if role == "master" => Ok(master),
-            _ => Err(StoreError::new(
-                StoreErrorKind::Unavailable,
-                format!("`{}` is being failed over", self.master),
-            )),
-        }
-    }
-}
-
-async fn single(
+pub(super) async fn single(
     client: &Client,
     timeouts: Timeouts,
     on_push: OnPush,
@@ -396,7 +339,7 @@ impl fmt::Debug for Target {
             Self::Single(client) => {
                 write!(formatter, "Single({})", client.get_connection_info().addr())
             }
-            Self::Sentinel(sentinel) => write!(formatter, "Sentinel({})", sentinel.master),
+            Self::Sentinel(sentinel) => write!(formatter, "Sentinel({})", sentinel.name),
             Self::Cluster(Nodes { nodes, .. }) => {
                 write!(formatter, "Cluster({} nodes)", nodes.len())
             }

@@ -9,7 +9,7 @@ use super::links::Links;
 use super::name::Name;
 use super::paused;
 use super::server::{CHANNEL, Publish};
-use super::target::{Connection, OnPush};
+use super::target::{Connected, Connection, OnPush};
 use crate::race::{First, race};
 use crate::store::{StoreError, Watch};
 use crate::sync::{Mutex, Notify, lock, run_on_thread};
@@ -181,6 +181,11 @@ impl Watched {
         all.iter().for_each(|changed| changed.notify_waiters());
     }
 
+    /// `true` if any record is watched.
+    fn any(&self) -> bool {
+        !lock(&self.0).is_empty()
+    }
+
     fn has(&self, name: &str) -> bool {
         lock(&self.0).contains_key(name)
     }
@@ -188,6 +193,13 @@ impl Watched {
     fn names(&self) -> Vec<String> {
         lock(&self.0).keys().cloned().collect()
     }
+}
+
+/// A connection that hears what is watched.
+struct Subscribed {
+    connected: Connected,
+    /// Told when it ends.
+    ended: Arc<Notify>,
 }
 
 /// The thread's side.
@@ -207,11 +219,11 @@ impl Listener {
         while !self.asked.is_closed() {
             let started = Instant::now();
             match self.subscribe().await {
-                Ok((connection, ended)) => {
+                Ok(Subscribed { connected, ended }) => {
                     self.says.send_replace(true);
                     // What ended while nobody listened was not heard.
                     self.watched.wake_all();
-                    self.listen(&connection, &ended).await;
+                    self.listen(&connected, &ended).await;
                     self.says.send_replace(false);
                     self.watched.wake_all();
                 }
@@ -239,11 +251,12 @@ impl Listener {
     }
 
     /// A connection that hears what is watched, and what tells its end.
-    async fn subscribe(&self) -> Result<(Connection, Arc<Notify>), StoreError> {
+    async fn subscribe(&self) -> Result<Subscribed, StoreError> {
         let ended = Arc::new(Notify::new());
         let on_push = hear(Arc::clone(&self.watched), Arc::clone(&ended), self.again.clone());
-        let mut connection = self.links.target().connect(self.links.timeouts(), on_push).await?;
-        match (&mut connection, self.publish) {
+        let mut connected = self.links.target().connect(self.links.timeouts(), on_push).await?;
+        self.links.follow()?;
+        match (&mut connected.connection, self.publish) {
             (Connection::Single(single), _) => single.subscribe(CHANNEL).await,
             (Connection::Cluster(cluster), Publish::OneChannel) => cluster.subscribe(CHANNEL).await,
             (Connection::Cluster(cluster), Publish::ByName) => {
@@ -262,18 +275,21 @@ impl Listener {
             }
         }
         .map_err(super::target::connect_error)?;
-        Ok((connection, ended))
+        Ok(Subscribed { connected, ended })
     }
 
     /// Does what is asked until the connection ends. Nothing that is asked waits for another.
-    async fn listen(&mut self, connection: &Connection, ended: &Arc<Notify>) {
+    async fn listen(&mut self, connected: &Connected, ended: &Arc<Notify>) {
+        let Connected { connection, generation } = connected;
+        let links = Arc::clone(&self.links);
         let mut ping_at = tokio::time::Instant::now() + PING_EVERY;
         loop {
-            let over = ended.notified();
+            // The master that was replaced publishes nothing any more.
+            let over = race(ended.notified(), links.replaced(*generation));
             let asked = race(self.asked.recv(), tokio::time::sleep_until(ping_at));
             let (mut connection, ended) = (connection.clone(), Arc::clone(ended));
             match race(over, asked).await {
-                First::Left(()) | First::Right(First::Left(None)) => return,
+                First::Left(_) | First::Right(First::Left(None)) => return,
                 First::Right(First::Left(Some(request))) => {
                     let watched = Arc::clone(&self.watched);
                     tokio::spawn(async move {
@@ -284,6 +300,9 @@ impl Listener {
                 }
                 First::Right(First::Right(())) => {
                     ping_at += PING_EVERY;
+                    if self.watched.any() {
+                        self.links.mark_used();
+                    }
                     tokio::spawn(async move {
                         if connection.command(&redis::cmd("PING")).await.is_err() {
                             ended.notify_one();
