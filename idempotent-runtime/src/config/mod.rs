@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use self::names::Spelling;
 
-pub(crate) use self::defaults::LONGEST;
+pub(crate) use self::defaults::{LONGEST, RETRY_AFTER};
 
 /// How long a lease may be.
 pub(crate) const LEASES: std::ops::RangeInclusive<Duration> =

@@ -6,6 +6,8 @@
 //! their callers.
 
 mod acquire;
+mod admission;
+mod ask;
 mod backoff;
 mod batch;
 mod begin;
@@ -22,7 +24,7 @@ mod settle;
 mod slots;
 mod values;
 
-pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
+pub(crate) use self::acquire::{Acquired, MOST_FAILED, acquire, acquire_now};
 pub(crate) use self::batch::run_batch;
 pub(crate) use self::call::{Call, InstanceRef, Prepared, Underway, record_key};
 pub(crate) use self::core::Core;

@@ -5,9 +5,9 @@ use super::script::{Plan, Script};
 use super::{Fault, Verb};
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Maintenance, Record,
-    Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind, StoreFuture, Usage,
-    Value, Watch,
+    Answer, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Freed, Maintenance,
+    Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind, StoreFuture,
+    Usage, Value, Watch,
 };
 use std::fmt;
 use std::future::{Future, pending};
@@ -339,6 +339,10 @@ impl Store for FaultStore {
     fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
         let (store, key) = (Arc::clone(&self.inner), key.clone());
         self.pass(Verb::Watch, Box::pin(async move { store.watch(&key).await }))
+    }
+
+    fn on_freed(&self, told: Freed) {
+        self.inner.on_freed(told);
     }
 
     fn maintain(&self) -> Maintenance {
