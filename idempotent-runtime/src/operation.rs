@@ -293,7 +293,7 @@ impl<'a> Operation<'a> {
         let key = self.record_key()?;
         // Taken before anything is sent: whichever attempt is freed, these hold the key no longer.
         // One that is granted while the answer is on its way may.
-        let held = self.instance.core().keeper.leases().of(&key);
+        let held = self.instance.core().keeper.leases().of(key.as_str());
         let forgotten = self.answer(self.instance.store().forget(&key, force).await)?;
         if forgotten == Forgotten::Freed {
             held.iter().for_each(|lease| lease.lose());

@@ -6,6 +6,7 @@ mod connect;
 mod connect_errors;
 mod effects;
 mod faults;
+mod freed;
 mod histories;
 mod message;
 mod processes;

@@ -224,13 +224,13 @@ impl Leases {
     }
 
     /// The attempts of this process on `key`. Every attempt is looked at: this is for operators.
-    pub(crate) fn of(&self, key: &RecordKey) -> Vec<Arc<Lease>> {
+    pub(crate) fn of(&self, key: &str) -> Vec<Arc<Lease>> {
         let all = self.shards.iter().flat_map(|shard| lock(shard).clone());
-        all.filter(|lease| lease.key == *key).collect()
+        all.filter(|lease| lease.key.as_str() == key).collect()
     }
 
     /// Asks the store at once whether the attempts on `key` still hold it.
-    pub(crate) fn check(&self, key: &RecordKey) {
+    pub(crate) fn check(&self, key: &str) {
         for lease in self.of(key) {
             lease.renew_at.store(0, Relaxed);
         }

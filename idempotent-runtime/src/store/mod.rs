@@ -188,8 +188,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// Called with the key of a record that an operator freed.
-pub type Freed = std::sync::Arc<dyn Fn(&RecordKey) + Send + Sync>;
+/// Called with the key of a record that an operator freed, as [`RecordKey::as_str`] gives it.
+pub type Freed = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
 
 /// One entry of [`Store::complete_many`].
 #[derive(Clone, Debug)]

@@ -28,9 +28,9 @@ use self::server::Server;
 use self::wakes::Wakes;
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, CompleteRequest, Completed, Failure, Forgotten, Record,
-    RenewRequest, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreFuture, Value,
-    Watch, table,
+    Answer, AttemptId, BeginRequest, Begun, CompleteRequest, Completed, Failure, Forgotten, Freed,
+    Record, RenewRequest, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreFuture,
+    Value, Watch, table,
 };
 use ::redis::aio::ConnectionLike;
 use std::fmt;
@@ -245,7 +245,11 @@ impl Store for RedisStore {
     fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
         StoreFuture::new(async move {
             let step = |record| table::forget(record, force);
-            verbs::operate(self.server(), key, None, step).await
+            let forgotten = verbs::operate(self.server(), key, None, step).await?;
+            if forgotten == Forgotten::Freed {
+                self.server().publish_freed(key.as_str()).await;
+            }
+            Ok(forgotten)
         })
     }
 
@@ -276,6 +280,10 @@ impl Store for RedisStore {
             self.server().mark(&name).await?;
             Ok(watch)
         })
+    }
+
+    fn on_freed(&self, told: Freed) {
+        self.0.wakes.on_freed(told);
     }
 }
 
