@@ -145,7 +145,7 @@ impl IdempotencyLayer {
     /// second if not set. It is told earlier if the lease ends earlier.
     #[must_use]
     pub fn retry_after(self, at_most: Duration) -> Self {
-        self.with(|it| it.retry_after = at_most)
+        self.with(|it| it.retry_after = Some(at_most))
     }
 
     /// How long responses are kept.

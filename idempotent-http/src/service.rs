@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{Request, Response, response};
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, Answers, Error, ErrorKind, Mode, Operation, Outcome, ambient};
+use idempotent_runtime::{Ambient, Answers, Error, Mode, Operation, Outcome, ambient};
 use std::future::{Future, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -137,7 +137,7 @@ where
             let handler = handler(Arc::clone(&settings), inner, request, place);
             catch_panic(pin!(operation.run_detached(Answers::bytes(), handler))).await
         };
-        answer(&settings, ran)
+        answer(ran)
     }
 }
 
@@ -244,6 +244,9 @@ fn operation<'a>(
     if let Some(fingerprint) = settings.payload.fingerprint(parts.uri.query(), body) {
         operation = operation.fingerprint(fingerprint);
     }
+    if let Some(retry_after) = settings.retry_after {
+        operation = operation.retry_after(retry_after);
+    }
     if let Some(lease) = settings.lease {
         operation = operation.lease(lease);
     }
@@ -282,31 +285,24 @@ where
     }))
 }
 
-fn answer<R, E>(settings: &Settings, ran: Result<Ran<R, E>, Panicked>) -> Answer<R, E> {
+fn answer<R, E>(ran: Result<Ran<R, E>, Panicked>) -> Answer<R, E> {
     match ran {
         Err(Panicked) => Ok(internal_error()),
         Ok(Ok(outcome)) if outcome.replayed => Ok(outcome.value.into_replay()),
         Ok(Ok(outcome)) => Ok(outcome.value.into_first()),
         Ok(Err(NoAnswer::Freed(response))) => Ok(*response),
         Ok(Err(NoAnswer::Failed(error))) => Err(error),
-        Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&refusal(&error, settings))),
+        Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&refusal(&error))),
     }
 }
 
-fn refusal(error: &Error, settings: &Settings) -> Problem {
+fn refusal(error: &Error) -> Problem {
     let problem = Problem::from(error);
     if problem.kind().status() == 500 {
         // The client is told to tell the operators, who find the reason here only.
         tracing::error!(target: "idempotent", %error, "refused");
     }
-    match (error.kind(), error.retry_after()) {
-        // The rest of the lease says when to come back if the first request's server has died. Most
-        // likely it has not.
-        (ErrorKind::InProgress, Some(lease)) => {
-            problem.retry_after(lease.min(settings.retry_after))
-        }
-        _ => problem,
-    }
+    problem
 }
 
 /// The path that the client sent.

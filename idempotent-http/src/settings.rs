@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     pub(crate) is_stored: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
     pub(crate) wait: Duration,
     pub(crate) retention: Duration,
-    pub(crate) retry_after: Duration,
+    pub(crate) retry_after: Option<Duration>,
     pub(crate) lease: Option<Duration>,
     pub(crate) abandon: Option<Abandon>,
 }
@@ -68,7 +68,7 @@ impl Settings {
             max_response_bytes: MEBIBYTE - MEBIBYTE / 16,
             is_stored: Arc::new(is_deterministic),
             wait: Duration::ZERO,
-            retry_after: Duration::from_secs(1),
+            retry_after: None,
             retention: DAY,
             lease: None,
             abandon: None,

@@ -3,7 +3,8 @@
 use crate::codec::Codecs;
 use crate::current::Current;
 use crate::engine::{
-    Acquired, Ended, Kind, Prepared, Running, Verb, gone, keep, over_limit, warn_disabled,
+    Acquired, Ended, Kind, MOST_FAILED, Prepared, Running, Verb, gone, keep, over_limit,
+    warn_disabled,
 };
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
@@ -27,9 +28,9 @@ pub enum Begin {
     Replay(Stored),
     /// It failed before, with an error that is kept.
     ReplayError(Stored),
-    /// Another call is running.
+    /// Another call is running, or two attempts failed while this one waited for them.
     InFlight {
-        /// When asking again makes sense at the latest.
+        /// When asking again makes sense.
         retry_after: Duration,
     },
     /// Window mode: taken.
@@ -78,7 +79,12 @@ impl Begin {
             Acquired::FailedFinal { number, value } => {
                 (Self::ReplayError(stored(number, Kind::Error, value)), Ending::Replayed)
             }
-            Acquired::InFlight { retry_after } => {
+            Acquired::InFlight { lease_left } => {
+                let retry_after = call.options.ask_again(lease_left);
+                (Self::InFlight { retry_after }, Ending::InProgress)
+            }
+            Acquired::FailedTwice => {
+                let retry_after = call.backs_off(MOST_FAILED);
                 (Self::InFlight { retry_after }, Ending::InProgress)
             }
             Acquired::Taken { retry_after } => (Self::Taken { retry_after }, Ending::Rejected),

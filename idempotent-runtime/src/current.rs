@@ -82,14 +82,14 @@ impl Current {
     }
 
     fn holds(&self, instance: usize, key: &RecordKey) -> bool {
-        let mut current = Some(self);
-        while let Some(Current(lease)) = current {
-            if lease.instance == instance && lease.key == *key && !lease.has_ended() {
-                return true;
-            }
-            current = lease.parent.as_ref();
-        }
-        false
+        let mut chain = self.chain();
+        chain.any(|lease| lease.instance == instance && lease.key == *key && !lease.has_ended())
+    }
+
+    /// This attempt and those around it, from the inside out.
+    pub(crate) fn chain(&self) -> impl Iterator<Item = &Lease> {
+        std::iter::successors(Some(self), |current| current.0.parent.as_ref())
+            .map(|current| &*current.0)
     }
 }
 

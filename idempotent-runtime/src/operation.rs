@@ -152,6 +152,14 @@ impl<'a> Operation<'a> {
         self
     }
 
+    /// When a caller that is refused because the key is held is told to ask again, at the latest; a
+    /// second if not set. It is told earlier if the lease ends earlier.
+    #[inline]
+    pub fn retry_after(mut self, at_most: Duration) -> Self {
+        self.options.retry_after = Some(at_most);
+        self
+    }
+
     /// Runs `body` once per key; everyone who asks again gets its answer, as the mode says.
     ///
     /// # Errors
@@ -286,7 +294,14 @@ impl<'a> Operation<'a> {
     /// The key is invalid, or the store does not answer.
     pub async fn forget(&self, force: bool) -> Result<Forgotten, Error> {
         let key = self.record_key()?;
-        self.answer(self.instance.store().forget(&key, force).await)
+        // Taken before anything is sent: whichever attempt is freed, these hold the key no longer.
+        // One that is granted while the answer is on its way may.
+        let held = self.instance.core().keeper.leases().of(key.as_str());
+        let forgotten = self.answer(self.instance.store().forget(&key, force).await)?;
+        if forgotten == Forgotten::Freed {
+            held.iter().for_each(|lease| lease.lose());
+        }
+        Ok(forgotten)
     }
 
     /// Ends an attempt whose outcome was unknown.

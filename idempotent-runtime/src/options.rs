@@ -1,6 +1,8 @@
 //! What one function asks for, over what the configuration says.
 
-use crate::config::{Abandon, Config, LEASES, LONGEST, Mode, OnStoreError, OnUnrecorded};
+use crate::config::{
+    Abandon, Config, LEASES, LONGEST, Mode, OnStoreError, OnUnrecorded, RETRY_AFTER,
+};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ pub(crate) struct Options {
     pub(crate) abandon: Option<Abandon>,
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) on_unrecorded: Option<OnUnrecorded>,
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl Options {
@@ -29,7 +32,16 @@ impl Options {
         abandon: None,
         on_store_error: None,
         on_unrecorded: None,
+        retry_after: None,
     };
+
+    /// When a caller that finds the key held is told to ask again.
+    ///
+    /// The end of the lease is when the key is free if its holder has died. Most likely it has not,
+    /// and its body ends long before that.
+    pub(crate) fn ask_again(&self, lease_left: Duration) -> Duration {
+        lease_left.min(self.retry_after.unwrap_or(RETRY_AFTER))
+    }
 }
 
 /// What holds for one call.
@@ -115,6 +127,16 @@ mod tests {
         let options = Options { abandon: Some(Abandon::Block), ..Options::NONE };
         let policy = Policy::of(&options, &Config::new()).unwrap();
         assert_eq!(policy.block_linger, Some(Config::new().block_retention));
+    }
+
+    #[test]
+    fn a_held_key_is_asked_for_soon_and_no_later_than_its_lease_ends() {
+        let lease = Config::new().lease;
+        assert_eq!(Options::NONE.ask_again(lease), RETRY_AFTER);
+        let left = Duration::from_millis(3);
+        assert_eq!(Options::NONE.ask_again(left), left);
+        let patient = Options { retry_after: Some(lease), ..Options::NONE };
+        assert_eq!(patient.ask_again(lease), lease);
     }
 
     #[test]

@@ -101,34 +101,3 @@ async fn ten_thousand_callers_of_one_key_reach_the_store_a_handful_of_times() {
     let begins = bench.store.calls(Verb::Begin);
     assert!(begins < 1_000, "{begins} begins");
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_attempts_fail_the_waiters_run_one_after_the_other() {
-    for bench in both() {
-        let mut set = JoinSet::new();
-        for _ in 0..50 {
-            let bench = bench.clone();
-            set.spawn(async move {
-                let body = async {
-                    let attempt = bench.ledger.record("k");
-                    tokio::task::yield_now().await;
-                    if attempt < 4 { Err(Failed) } else { Ok(attempt) }
-                };
-                bench.op().run(body).await
-            });
-        }
-        let (ran, failed): (Vec<_>, Vec<_>) =
-            set.join_all().await.into_iter().partition(|answer: &Result<_, Failed>| answer.is_ok());
-        assert_eq!((ran.len(), failed.len()), (47, 3));
-        assert_eq!(bench.runs(), 4);
-    }
-}
-
-#[derive(Debug)]
-struct Failed;
-
-impl From<Error> for Failed {
-    fn from(error: Error) -> Self {
-        panic!("refused: {error}")
-    }
-}

@@ -10,6 +10,8 @@ use idempotent_runtime::store::State;
 use idempotent_runtime::testing::{FaultStore, Verb};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
 use std::time::Duration;
 use support::until;
@@ -95,6 +97,54 @@ async fn a_repeat_waits_for_the_first_where_that_is_switched_on() {
             repeat.await.unwrap().is_replay_of(&first);
         }
         assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn repeats_that_waited_for_two_failed_requests_are_told_to_come_back() {
+    for bench in both().await {
+        let gate = Gate::shut();
+        let fails = {
+            let held = held(&gate);
+            move |run: Run| {
+                let held = held(run);
+                async move {
+                    drop(held.await);
+                    Err::<&'static str, _>(http::StatusCode::SERVICE_UNAVAILABLE)
+                }
+            }
+        };
+        // The layer asks on whose behalf each request is made, and then for its key.
+        let arrived = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&arrived);
+        let layer = bench.layer().wait(LONG).scope(move |_| {
+            counts.fetch_add(1, SeqCst);
+            Some("everybody".to_owned())
+        });
+        let server = bench.serve(layer, fails).await;
+        let first = begin(&bench, &server, "k").await;
+        let repeats: Vec<_> =
+            (0..10).map(|_| tokio::spawn(send(server.keyed("/orders", "k")))).collect();
+        until(|| arrived.load(SeqCst) == 11).await;
+        gate.admit(1);
+        first.await.unwrap().is_first(503, "");
+        until(|| bench.runs() == 2).await;
+        gate.admit(20);
+        let (mut ran, mut refused) = (0, 0);
+        for repeat in repeats {
+            let repeat = repeat.await.unwrap();
+            match repeat.status.as_u16() {
+                503 => ran += 1,
+                _ => {
+                    repeat.is_problem(409, ProblemType::InProgress.code());
+                    assert_eq!(repeat.retry_after(), 1, "{repeat:?}");
+                    assert!(repeat.text().contains("failed"), "{repeat:?}");
+                    refused += 1;
+                }
+            }
+        }
+        assert_eq!((ran + refused, bench.runs()), (10, ran + 1));
+        assert!(refused > 0, "{ran} ran one after the other");
     }
 }
 

@@ -9,6 +9,7 @@ mod eviction;
 mod failover;
 mod faults;
 mod follow;
+mod freed;
 mod histories;
 mod message;
 mod patience;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use self::names::Spelling;
 
-pub(crate) use self::defaults::LONGEST;
+pub(crate) use self::defaults::{LONGEST, RETRY_AFTER};
 
 /// How long a lease may be.
 pub(crate) const LEASES: std::ops::RangeInclusive<Duration> =
@@ -101,7 +101,11 @@ pub struct Config {
     pub max_value_bytes: usize,
     /// How often expired records are removed from the memory store. Default: `30s`.
     pub cleanup_interval: Duration,
-    /// How many attempts may be in flight at once in this process. Default: `none`, no bound.
+    /// How many bodies may run in this process at a time. Default: `none`, no bound.
+    ///
+    /// What is recorded is answered all the same. A call inside a body shares its place, a batch has
+    /// one body, and bodies without protection are not counted. A bound that is set while bodies
+    /// run does not count those.
     pub max_concurrent: Option<usize>,
     /// Whether keys appear in full in logs, instead of hashed. Default: `false`.
     pub log_keys: bool,

@@ -1,11 +1,12 @@
 //! From a prepared call to a right to run, or an answer.
 //!
 //! A local store is asked directly. Before any other store, the callers of one key meet in a slot
-//! and one of them asks. In both cases a strong caller waits: it watches the record, looks, and
-//! sleeps until it is woken, with slow polling beneath.
+//! and one of them asks. In both cases a strong caller waits, until there is an answer, its wait is
+//! over, or two attempts that it waited for have failed.
 
-use super::backoff::Backoff;
-use super::begin::{BeginAnswer, begin, begin_local};
+use super::admission::{Permit, around};
+use super::ask::{ask, look_now};
+use super::begin::{BeginAnswer, begin_local};
 use super::call::Prepared;
 use super::lease::Lease;
 use super::place::Place;
@@ -14,7 +15,7 @@ use super::slots::{Shared, Turn, Waits};
 use crate::config::Mode;
 use crate::observe::WaitTimer;
 use crate::race::{First, race};
-use crate::store::{Begun, StoreError, StoreErrorKind, Value, Watch};
+use crate::store::{Begun, StoreError, StoreErrorKind, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +34,11 @@ pub(crate) enum Acquired<'a> {
         value: Option<Value>,
     },
     InFlight {
-        retry_after: Duration,
+        /// How long the key is held if its holder has died.
+        lease_left: Duration,
     },
+    /// Two attempts that this call waited for ended without an answer.
+    FailedTwice,
     Taken {
         retry_after: Duration,
     },
@@ -51,6 +55,10 @@ pub(crate) enum Acquired<'a> {
     TooLate(StoreError),
 }
 
+/// How many failed attempts a call waits for. Those who wait for one that fails run one after the
+/// other, so with more of them each would make another run of a body that is bound to fail.
+pub(crate) const MOST_FAILED: u32 = 2;
+
 /// Asks a local store, and none if the instance is disabled. `None` if the call has to wait, or the
 /// store is not local.
 pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> Option<Acquired<'a>> {
@@ -60,36 +68,63 @@ pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> Option<Acquired<'a>> {
     if !call.core().local {
         return None;
     }
-    match begin_local(call, call.called_at) {
+    let around = call.policy.max_concurrent.and_then(|_| around(call.instance.identity()));
+    let answer = match call.policy.max_concurrent {
+        // What is recorded is answered all the same.
+        Some(limit) if around.is_none() && call.core().admission.is_full(limit) => {
+            match look_now(call) {
+                Ok(Begun::Fresh(_)) => return Some(Acquired::OverLimit { limit }),
+                answer => answer,
+            }
+        }
+        _ => begin_local(call, call.called_at),
+    };
+    match answer {
         Ok(Begun::InFlight { .. }) if call.policy.waits() => None,
-        answer => Some(acquired(call, BeginAnswer::new(answer, call.called_at), None)),
+        answer => Some(acquired(call, BeginAnswer::new(answer, call.called_at), None, around)),
     }
 }
 
 /// Asks the store, and waits if the call's mode says so.
 pub(crate) async fn acquire<'a>(call: &Prepared<'a>) -> Acquired<'a> {
     if call.core().local || call.policy.mode == Mode::Window {
-        return ask(call, None).await;
+        return ask(call, None, 0).await;
     }
     let waits = if call.policy.waits() { Waits::Yes } else { Waits::No };
     let deadline = call.called_at.after(call.policy.wait);
     let mut place = Place::join(call.core(), &call.key);
+    // The failed attempts that this call waited for in slots that it has left.
+    let mut failed = 0;
     let mut waiting = None;
     loop {
         let changed = place.changed();
-        match place.turn(call.fingerprint, waits) {
-            Turn::Sit(_) => return ask(call, Some(place)).await,
-            Turn::InFlight(retry_after) => return Acquired::InFlight { retry_after },
+        let turn = place.turn(call.fingerprint, waits);
+        let has_failed = waits == Waits::Yes && failed + place.failed() >= MOST_FAILED;
+        match turn {
             Turn::Mismatch => return Acquired::Mismatch,
-            Turn::Share(Shared::Again) => place = Place::join(call.core(), &call.key),
+            Turn::Share(Shared::Again | Shared::Failed) if !has_failed => {
+                failed += place.failed();
+                place = Place::join(call.core(), &call.key);
+            }
+            Turn::Share(shared @ (Shared::Succeeded { .. } | Shared::FailedFinal { .. })) => {
+                return shared.into();
+            }
+            // If it was to sit, it gets up again and the next one sits.
+            _ if has_failed => return Acquired::FailedTwice,
             Turn::Share(shared) => return shared.into(),
+            Turn::Sit(_) => return ask(call, Some(place), failed).await,
+            Turn::InFlight(lease_left) => return Acquired::InFlight { lease_left },
             Turn::Wait if waits == Waits::No => changed.await,
             Turn::Wait => {
                 waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
+                let holder = place.holder();
+                if holder.is_some() {
+                    call.core().hear_freed();
+                }
                 let asleep = call.core().sleep_until(deadline);
-                let news = race(changed, lost(place.holder()));
+                let news = race(changed, lost(holder));
                 if let First::Right(()) = race(news, asleep).await {
-                    return Acquired::InFlight { retry_after: call.policy.lease };
+                    return Acquired::InFlight { lease_left: call.policy.lease };
                 }
             }
         }
@@ -111,57 +146,20 @@ impl From<Shared> for Acquired<'_> {
             Shared::FailedFinal { number, value } => Self::FailedFinal { number, value },
             Shared::Indeterminate { number } => Self::Indeterminate { number },
             Shared::Refused(kind, text) => Self::Refused(StoreError::new(kind, text)),
-            Shared::Again => Self::InFlight { retry_after: Duration::ZERO },
-        }
-    }
-}
-
-/// Asks until there is an answer or the wait is over.
-async fn ask<'a>(call: &Prepared<'a>, mut place: Option<Place>) -> Acquired<'a> {
-    let core = call.core();
-    let deadline = call.called_at.after(call.policy.wait);
-    let mut backoff = Backoff::new(core.config.load().retry_interval);
-    // A local store has been asked once already.
-    let mut watching = call.policy.waits() && core.local;
-    let mut watch = None;
-    let mut waiting = None;
-    loop {
-        if watching && watch.is_none() {
-            // Watch before looking, so that no change falls between.
-            watch = Some(core.store.watch(&call.key).await.unwrap_or_else(|_| Watch::never()));
-        }
-        let answer = begin(call, &mut place).await;
-        let Ok(Begun::InFlight { retry_after }) = answer.answer else {
-            return settle_in(call, answer, place).await;
-        };
-        if let Some(place) = &place {
-            place.in_flight_elsewhere(retry_after);
-        }
-        let now = core.clock.now();
-        if !call.policy.waits() || now >= deadline {
-            return Acquired::InFlight { retry_after };
-        }
-        watching = true;
-        waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
-        let Some(armed) = &mut watch else { continue };
-        // Whoever holds the key may die silently: look when its lease is over at the latest.
-        let pause = backoff.pause().min(retry_after.max(Duration::from_millis(1)));
-        let asleep = core.sleep_until(now.after(pause).min(deadline));
-        if let First::Left(()) = race(armed, asleep).await {
-            // Most likely it has ended: look at once, and watch again only if it has not.
-            (watch, watching) = (None, false);
+            Shared::Again | Shared::Failed => Self::InFlight { lease_left: Duration::ZERO },
         }
     }
 }
 
 /// Turns an answer into what the call has got; a grant is checked against the time it took, and a
 /// key that blocks is armed.
-async fn settle_in<'a>(
+pub(super) async fn settle_in<'a>(
     call: &Prepared<'a>,
     answer: BeginAnswer,
     place: Option<Place>,
+    permit: Option<Arc<Permit>>,
 ) -> Acquired<'a> {
-    match acquired(call, answer, place) {
+    match acquired(call, answer, place, permit) {
         Acquired::Granted(running) if !call.core().local => match running.confirm().await {
             Ok(running) => Acquired::Granted(running),
             Err(error) => Acquired::TooLate(error),
@@ -174,24 +172,28 @@ pub(super) fn acquired<'a>(
     call: &Prepared<'a>,
     answer: BeginAnswer,
     place: Option<Place>,
+    permit: Option<Arc<Permit>>,
 ) -> Acquired<'a> {
     let BeginAnswer { answer, sent_at, copies } = answer;
     if let Ok(Begun::Fresh(attempt)) = answer {
-        let running = Running::new(call, attempt, sent_at, copies, place);
+        let permit = match (permit, call.policy.max_concurrent) {
+            (None, Some(limit)) => match call.core().admission.run(limit) {
+                Ok(permit) => Some(permit),
+                // Others were faster. Dropped before its body started, it is released.
+                Err(_) => {
+                    drop(Running::new(call, attempt, sent_at, copies, place, None));
+                    return Acquired::OverLimit { limit };
+                }
+            },
+            (permit, _) => permit,
+        };
+        let running = Running::new(call, attempt, sent_at, copies, place, permit);
         if call.core().local
             && let Err(error) = running.arm_now()
         {
             return Acquired::TooLate(error);
         }
-        let core = call.core();
-        return match call.policy.max_concurrent {
-            // Dropped before its body started, it is released.
-            Some(limit) if core.keeper.leases().count() > limit => {
-                drop(running);
-                Acquired::OverLimit { limit }
-            }
-            _ => Acquired::Granted(running),
-        };
+        return Acquired::Granted(running);
     }
     if let Some(mut place) = place {
         place.settle(call.fingerprint, Shared::from(&answer));
@@ -199,7 +201,7 @@ pub(super) fn acquired<'a>(
     match answer {
         Ok(Begun::Succeeded { number, value }) => Acquired::Succeeded { number, value },
         Ok(Begun::FailedFinal { number, value }) => Acquired::FailedFinal { number, value },
-        Ok(Begun::InFlight { retry_after }) => Acquired::InFlight { retry_after },
+        Ok(Begun::InFlight { retry_after }) => Acquired::InFlight { lease_left: retry_after },
         Ok(Begun::Taken { retry_after }) => Acquired::Taken { retry_after },
         Ok(Begun::Mismatch) => Acquired::Mismatch,
         Ok(Begun::Indeterminate { number }) => Acquired::Indeterminate { number },

@@ -1,6 +1,8 @@
 //! Many calls of one operation: one `begin` for all, one body, one end for all.
 
 use super::acquire::{Acquired, acquired};
+use super::admission::{Full, Permit, around, with_permit};
+use super::ask::look;
 use super::backoff::Backoff;
 use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS};
 use super::call::Prepared;
@@ -16,7 +18,8 @@ use crate::key::RecordKey;
 use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
 use crate::operation::Outcome;
 use crate::race::{First, race};
-use crate::store::{Armed, BeginRequest, Begun, StoreError, StoreErrorKind, Token};
+use crate::store::future::all;
+use crate::store::{Armed, BeginRequest, Begun, StoreError, StoreErrorKind, StoreFuture, Token};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -86,7 +89,10 @@ async fn execute<I, T, E, B, F>(
         let taken = granted.iter().filter_map(|grant| inputs[grant.index].take()).collect();
         granted.iter_mut().for_each(Grant::start);
         let timer = BodyTimer::start(&items[granted[0].index].call.operation);
-        let results = body(taken).await;
+        let permit = granted.iter().find_map(|grant| grant.running.as_ref()?.lease().permit());
+        let permit = permit.map(|permit| Arc::downgrade(&permit));
+        let identity = items[granted[0].index].call.instance.identity();
+        let results = with_permit(identity, permit, async { body(taken).await }).await;
         timer.stop();
         settle(items, granted, results, answers).await;
     }
@@ -96,7 +102,7 @@ async fn execute<I, T, E, B, F>(
             // Waited for, so that the key is free when the batch has its answers.
             drop(running.end(Verb::Release).await);
         }
-        let error = items[index].call.error(ErrorKind::InProgress);
+        let error = items[index].call.after_failures(1);
         items[index].end.ends(Ending::InProgress);
         items[index].answer = Some(Err((answers.refuse)(error)));
     }
@@ -130,9 +136,25 @@ async fn ask<T, E>(
         calls.into_iter().for_each(warn_disabled);
         return indexes.iter().map(|&index| Grant { index, running: None }).collect();
     }
-    let begun = begin_many(&calls).await;
-    let mut acquired: Vec<_> =
-        calls.iter().zip(begun).map(|(call, answer)| acquired(call, answer, None)).collect();
+    // One body is one place, however many calls it runs for.
+    let (permit, over_limit) = match admit(calls[0]).await {
+        Ok(permit) => (permit, None),
+        Err(limit) => (None, Some(limit)),
+    };
+    let begun = match over_limit {
+        None => begin_many(&calls).await,
+        Some(_) => look_at_many(&calls).await,
+    };
+    let mut acquired: Vec<_> = calls
+        .iter()
+        .zip(begun)
+        .map(|(call, answer)| match over_limit {
+            Some(limit) if matches!(answer.answer, Ok(Begun::Fresh(_))) => {
+                Acquired::OverLimit { limit }
+            }
+            _ => acquired(call, answer, None, permit.clone()),
+        })
+        .collect();
     arm_many(calls[0].core(), &mut acquired).await;
     let mut decided = Vec::with_capacity(acquired.len());
     for (call, acquired) in calls.iter().zip(acquired) {
@@ -240,6 +262,36 @@ async fn settle<T, E>(
             }
         });
     }
+}
+
+/// A permit for the body of a batch, or the limit if as many bodies run as may.
+async fn admit(call: &Prepared<'_>) -> Result<Option<Arc<Permit>>, usize> {
+    let Some(limit) = call.policy.max_concurrent else { return Ok(None) };
+    if let Some(permit) = around(call.instance.identity()) {
+        return Ok(Some(permit));
+    }
+    let core = call.core();
+    loop {
+        let changed = core.admission.changed();
+        match core.admission.ask(limit) {
+            Ok(permit) => return Ok(Some(permit)),
+            Err(Full::Running) => return Err(limit),
+            Err(Full::Asking) => {
+                let patience = core.sleep_until(core.clock.now().after(call.policy.lease));
+                if let First::Right(()) = race(changed, patience).await {
+                    return Err(limit);
+                }
+            }
+        }
+    }
+}
+
+/// Looks at many records in one go, and says what `begin` would answer.
+async fn look_at_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
+    let now = calls[0].core().clock.now();
+    let looks = calls.iter().map(|call| StoreFuture::new(look(call)));
+    let answers = all(looks).await.into_iter();
+    answers.map(|looked| BeginAnswer::new(looked.map(|looked| looked.answer), now)).collect()
 }
 
 /// Begins many keys in one go; those that got no answer again, always with the same token.

@@ -1,5 +1,6 @@
 //! A call before it is made: which instance, which record, which rules.
 
+use super::backoff::Backoff;
 use super::core::Core;
 use super::lease::Terms;
 use crate::ambient;
@@ -15,6 +16,7 @@ use crate::options::{Options, Policy};
 use crate::store::{BeginRequest, Claim, Token};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The instance that a call goes to.
 #[derive(Clone, Debug)]
@@ -172,6 +174,28 @@ impl<'a> Prepared<'a> {
             }
             _ => error,
         }
+    }
+
+    /// The error of a call whose key is held for so long, if its holder has died.
+    pub(crate) fn in_progress(&self, lease_left: Duration) -> Error {
+        self.error(ErrorKind::InProgress).with_retry_after(self.options.ask_again(lease_left))
+    }
+
+    /// The error of a call that makes no further attempt because so many failed while it waited.
+    pub(crate) fn after_failures(&self, failed: u32) -> Error {
+        let text = "the attempts that this call waited for failed, and it makes no further one";
+        let error = self.error(ErrorKind::InProgress).with_message(text);
+        error.with_retry_after(self.backs_off(failed))
+    }
+
+    /// How long to stay away from a key after so many failed attempts.
+    ///
+    /// It differs from caller to caller, so that those who waited together do not return together.
+    pub(crate) fn backs_off(&self, failed: u32) -> Duration {
+        let mut backoff = Backoff::new(self.core().config.load().retry_interval);
+        let pauses = std::iter::repeat_with(|| backoff.pause());
+        let pause = pauses.take(failed as usize + 1).last().unwrap_or_default();
+        self.options.ask_again(pause)
     }
 
     pub(crate) fn logged_key(&self, config: &Config) -> String {

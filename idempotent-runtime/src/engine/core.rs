@@ -1,5 +1,6 @@
 //! What all calls of an instance share.
 
+use super::admission::Admission;
 use super::backlog::Backlog;
 use super::keeper::Keeper;
 use super::patience::Patience;
@@ -9,6 +10,7 @@ use crate::clock::{Clock, Moment, Sleep};
 use crate::config::Config;
 use crate::store::Store;
 use crate::switch::Protection;
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arc_swap::ArcSwap;
 use std::fmt;
 use std::sync::Arc;
@@ -23,10 +25,13 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) values: Values,
     pub(crate) slots: Slots,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) keeper: Keeper,
     /// An `Arc` of its own: jobs in it hold the core, and must not hold it through this.
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) patience: Patience,
+    /// Whether the store was asked to tell of records that operators free.
+    hears_freed: AtomicBool,
 }
 
 impl Core {
@@ -46,14 +51,33 @@ impl Core {
             clock,
             values,
             slots: Slots::new(),
+            admission: Arc::default(),
             keeper,
             backlog: Arc::default(),
+            hears_freed: AtomicBool::new(false),
         })
     }
 
     /// Whether bodies run without asking the store.
     pub(crate) fn is_disabled(&self) -> bool {
         self.protection == Protection::Off
+    }
+
+    /// Asks the store, once, to tell of records that operators free elsewhere.
+    ///
+    /// Done when a caller first waits for an attempt of this process: until then nobody here would
+    /// gain from it, and it may cost a connection.
+    pub(crate) fn hear_freed(self: &Arc<Self>) {
+        if self.hears_freed.swap(true, Relaxed) {
+            return;
+        }
+        let core = Arc::downgrade(self);
+        self.store.on_freed(Arc::new(move |key| {
+            if let Some(core) = core.upgrade() {
+                // The message may be late, and this attempt a later one: the store knows.
+                core.keeper.leases().check(key);
+            }
+        }));
     }
 
     pub(crate) fn sleep_until(&self, moment: Moment) -> Sleep {

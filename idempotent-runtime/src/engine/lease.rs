@@ -3,6 +3,7 @@
 //! A lease is counted on the monotonic clock from before its token was first sent, so the holder
 //! always believes it ends earlier than the store does.
 
+use super::admission::Permit;
 use super::calls::Calls;
 use crate::clock::{Clock, Moment};
 use crate::current::Current;
@@ -12,7 +13,7 @@ use crate::store::{ArmRequest, AttemptId, RenewRequest};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::sync::{CachePadded, Mutex, Notify, lock, shards, thread_number};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// One attempt of this process.
@@ -32,6 +33,9 @@ pub(crate) struct Lease {
     pub(crate) instance: usize,
     /// The attempt inside whose body this one was begun.
     pub(crate) parent: Option<Current>,
+    /// The permit of its body, which calls inside the body share. Not set without a limit, and empty
+    /// when the body has ended: whoever keeps a `Current` does not keep the permit.
+    permit: OnceLock<Mutex<Option<Arc<Permit>>>>,
     length: Duration,
     /// Renewing stops here, so that a hung body does not hold its key for ever.
     renew_until: Moment,
@@ -79,6 +83,7 @@ impl Lease {
             retention: terms.retention,
             instance,
             parent,
+            permit: OnceLock::new(),
             length: terms.length,
             renew_until: terms.sent_at.after(terms.max_run),
             deadline: AtomicU64::new(terms.sent_at.after(terms.length).as_nanos()),
@@ -115,6 +120,24 @@ impl Lease {
     /// Whether an attempt that never ends blocks the key.
     pub(crate) fn blocks(&self) -> bool {
         self.armed.load(Relaxed)
+    }
+
+    /// Its body runs with this permit.
+    pub(crate) fn runs_with(&self, permit: Arc<Permit>) {
+        let _ = self.permit.set(Mutex::new(Some(permit)));
+    }
+
+    /// The permit of its body, until that has ended.
+    pub(crate) fn permit(&self) -> Option<Arc<Permit>> {
+        lock(self.permit.get()?).clone()
+    }
+
+    /// Its body has ended. The permit is the body's, not the record's: it goes before the store has
+    /// answered.
+    pub(crate) fn body_ended(&self) {
+        if let Some(permit) = self.permit.get() {
+            drop(lock(permit).take());
+        }
     }
 
     /// When this process can no longer count on the key.
@@ -232,6 +255,20 @@ impl Leases {
 
     pub(crate) fn count(&self) -> usize {
         self.count.count()
+    }
+
+    /// The attempts of this process on `key`. Every attempt is looked at: this is for operators.
+    pub(crate) fn of(&self, key: &str) -> Vec<Arc<Lease>> {
+        let all = self.shards.iter().flat_map(|shard| lock(shard).clone());
+        all.filter(|lease| lease.key.as_str() == key).collect()
+    }
+
+    /// Asks the store at once whether the attempts on `key` still hold it.
+    pub(crate) fn check(&self, key: &str) {
+        for lease in self.of(key) {
+            lease.renew_at.store(0, Relaxed);
+        }
+        self.keeper.notify_one();
     }
 
     pub(crate) fn wake_keeper(&self) {

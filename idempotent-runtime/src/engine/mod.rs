@@ -7,6 +7,8 @@
 //! bodies that outlive their callers.
 
 mod acquire;
+mod admission;
+mod ask;
 mod backlog;
 mod backoff;
 mod batch;
@@ -28,7 +30,7 @@ mod slots;
 mod values;
 mod whole_call;
 
-pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
+pub(crate) use self::acquire::{Acquired, MOST_FAILED, acquire, acquire_now};
 pub(crate) use self::batch::run_batch;
 pub(crate) use self::call::{Call, InstanceRef, Prepared, Underway, record_key};
 pub(crate) use self::core::Core;

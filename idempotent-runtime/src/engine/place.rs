@@ -61,6 +61,15 @@ impl Place {
         self.member.holder()
     }
 
+    /// How many attempts ended without an answer while this caller was here.
+    pub(crate) fn failed(&self) -> u32 {
+        self.member.failed()
+    }
+
+    pub(crate) fn failed_elsewhere(&self, failed: u32) {
+        self.member.failed_elsewhere(failed);
+    }
+
     pub(crate) fn in_flight_elsewhere(&self, left: Duration) {
         self.member.in_flight_elsewhere(left);
     }

@@ -1,6 +1,6 @@
 //! The decisions of a call: what its mode makes of the store's answer, and how its own is recorded.
 
-use super::acquire::Acquired;
+use super::acquire::{Acquired, MOST_FAILED};
 use super::call::Prepared;
 use super::running::Running;
 use super::settle::{Ended, Verb};
@@ -82,9 +82,8 @@ pub(super) fn decide<'a, T, E>(
             Err(error) => error,
         },
         Acquired::OverLimit { limit } => over_limit(call, limit),
-        Acquired::InFlight { retry_after } => {
-            call.error(ErrorKind::InProgress).with_retry_after(retry_after)
-        }
+        Acquired::InFlight { lease_left } => call.in_progress(lease_left),
+        Acquired::FailedTwice => call.after_failures(MOST_FAILED),
         Acquired::Taken { retry_after } => {
             call.error(ErrorKind::Duplicate).with_retry_after(retry_after)
         }
@@ -105,9 +104,9 @@ pub(crate) fn warn_disabled(call: &Prepared<'_>) {
     tracing::warn!(target: "idempotent", operation, key, "disabled: running without protection");
 }
 
-/// The error of a call that would be one attempt too many in this process.
+/// The error of a call whose body would be one too many in this process.
 pub(crate) fn over_limit(call: &Prepared<'_>, limit: usize) -> Error {
-    let text = format!("{limit} attempts are in flight in this process, the most allowed");
+    let text = format!("{limit} bodies run in this process, as many as `max_concurrent` allows");
     call.error(ErrorKind::StoreFull).with_message(text)
 }
 
@@ -123,7 +122,7 @@ fn refused(call: &Prepared<'_>, error: StoreError) -> Option<Error> {
     tracing::warn!(target: "idempotent", operation, %error, "refused");
     let key = call.logged_key(&call.core().config.load());
     Some(match error.kind() {
-        StoreErrorKind::Contended => call.error(ErrorKind::InProgress).with_source(error),
+        StoreErrorKind::Contended => call.in_progress(call.policy.lease).with_source(error),
         _ => Error::from_store(error, &call.operation).with_key(key),
     })
 }

@@ -1,5 +1,6 @@
 //! A granted attempt, which ends in good order whatever happens to its caller.
 
+use super::admission::Permit;
 use super::backoff::Backoff;
 use super::begin::RESEND_PAUSE;
 use super::call::{InstanceRef, Prepared};
@@ -50,12 +51,17 @@ impl<'a> Running<'a> {
         sent_at: Moment,
         copies: Copies,
         mut place: Option<Place>,
+        permit: Option<Arc<Permit>>,
     ) -> Self {
         let operation = call.operation.clone();
         let identity = call.instance.identity();
         let terms = call.terms(sent_at);
         let lease = Lease::new(operation, call.key.clone(), attempt, &terms, identity, current());
         let lease = Arc::new(lease);
+        if let Some(permit) = permit {
+            permit.runs();
+            lease.runs_with(permit);
+        }
         if let Some(place) = &mut place {
             place.running(&lease);
         }
@@ -280,7 +286,7 @@ impl<'a> Running<'a> {
     ///
     /// If this future is dropped, the keeper finishes it. To be called once.
     pub(crate) fn end(&mut self, verb: Verb) -> Answer<'static, Ended> {
-        self.phase = Phase::Ended;
+        self.body_ended();
         self.plan(&verb);
         if self.mode == Mode::Window {
             return StoreFuture::ready(Ok(Ended::Recorded));
@@ -307,9 +313,14 @@ impl<'a> Running<'a> {
 
     /// An end that is to be recorded together with others. `None` if there is nothing to record.
     pub(crate) fn settle(&mut self, verb: Verb) -> Option<Settlement> {
-        self.phase = Phase::Ended;
+        self.body_ended();
         self.plan(&verb);
         (self.mode != Mode::Window).then(|| self.settlement(verb))
+    }
+
+    fn body_ended(&mut self) {
+        self.phase = Phase::Ended;
+        self.lease.body_ended();
     }
 
     /// An error of this attempt.
@@ -337,6 +348,10 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        if self.phase == Phase::Ended {
+            return;
+        }
+        self.lease.body_ended();
         match (self.phase, self.mode) {
             (Phase::Granted, _) => self.give_back(),
             (Phase::Started, Mode::Window) | (Phase::Ended, _) => {}

@@ -44,6 +44,8 @@ struct State {
     in_flight: Option<Duration>,
     /// The attempt that runs in this process.
     holder: Option<Arc<Lease>>,
+    /// How many attempts ended without an answer while this slot's callers waited for them.
+    failed: u32,
 }
 
 #[derive(Debug)]
@@ -115,7 +117,9 @@ pub(crate) enum Shared {
         number: u32,
     },
     Refused(StoreErrorKind, String),
-    /// Ask again: the attempt ended without an answer, or the answer was not for everybody.
+    /// Ask again: its body ended without an answer.
+    Failed,
+    /// Ask again: the attempt does not hold the key any more, or the answer was not for everybody.
     Again,
 }
 
@@ -141,31 +145,31 @@ impl Slots {
     }
 
     pub(crate) fn join(&self, key: &RecordKey) -> Member {
-        let slot = match lock(self.shard(key)).entry(key.clone()) {
+        match lock(self.shard(key)).entry(key.clone()) {
             Entry::Occupied(entry) => {
-                lock(&entry.get().state).members += 1;
-                Arc::clone(entry.get())
+                let mut state = lock(&entry.get().state);
+                state.members += 1;
+                Member { slot: Arc::clone(entry.get()), failed_before: state.failed }
             }
             Entry::Vacant(entry) => {
-                let state =
-                    State { seat: Seat::Free(None), members: 1, in_flight: None, holder: None };
+                let seat = Seat::Free(None);
+                let state = State { seat, members: 1, in_flight: None, holder: None, failed: 0 };
                 let slot = Slot { state: Mutex::new(state), changed: Arc::default() };
-                Arc::clone(entry.insert(Arc::new(slot)))
+                Member { slot: Arc::clone(entry.insert(Arc::new(slot))), failed_before: 0 }
             }
-        };
-        Member(slot)
+        }
     }
 
     /// A caller goes. If it was the last one, what it leaves behind in the slot has no owner now.
     pub(crate) fn leave(&self, key: &RecordKey, member: &Member) -> Option<Sent> {
         // Under the lock of the shard, so that nobody joins a slot that is being removed.
         let mut shard = lock(self.shard(key));
-        let mut state = lock(&member.0.state);
+        let mut state = lock(&member.slot.state);
         state.members -= 1;
         if state.members > 0 {
             return None;
         }
-        if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.0)) {
+        if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.slot)) {
             shard.remove(key);
         }
         match &mut state.seat {
@@ -183,12 +187,15 @@ impl Slots {
         shared: Shared,
     ) {
         let mut shard = lock(self.shard(key));
-        if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.0)) {
+        if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.slot)) {
             shard.remove(key);
         }
         drop(shard);
-        lock(&member.0.state).seat = Seat::Settled(fingerprint, shared);
-        member.0.changed.notify_waiters();
+        let mut state = lock(&member.slot.state);
+        state.failed += u32::from(matches!(shared, Shared::Failed));
+        state.seat = Seat::Settled(fingerprint, shared);
+        drop(state);
+        member.slot.changed.notify_waiters();
     }
 
     #[cfg(test)]
@@ -203,12 +210,16 @@ impl Slots {
 
 /// A caller in a slot. It has to [`leave`](Slots::leave).
 #[derive(Debug)]
-pub(crate) struct Member(Arc<Slot>);
+pub(crate) struct Member {
+    slot: Arc<Slot>,
+    /// How many attempts had failed here before this caller came.
+    failed_before: u32,
+}
 
 impl Member {
     /// What a caller with this fingerprint is to do. If it is to sit, it sits from here on.
     pub(crate) fn turn(&self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
-        let mut state = lock(&self.0.state);
+        let mut state = lock(&self.slot.state);
         let in_flight = state.in_flight;
         match (&mut state.seat, in_flight) {
             (Seat::Free(sent), _) => {
@@ -221,6 +232,8 @@ impl Member {
                 Turn::InFlight(left)
             }
             (Seat::Taken | Seat::Running(_), _) => Turn::Wait,
+            // A key that was freed is bound to no payload: whoever waited has waited for this.
+            (Seat::Settled(_, Shared::Failed), _) => Turn::Share(Shared::Failed),
             // Whoever found out had its own payload compared; another one has to ask itself.
             (Seat::Settled(settled, _), _) if fingerprint.is_some() && fingerprint != *settled => {
                 Turn::Share(Shared::Again)
@@ -229,45 +242,56 @@ impl Member {
         }
     }
 
+    /// How many attempts ended without an answer while this caller was here.
+    pub(crate) fn failed(&self) -> u32 {
+        lock(&self.slot.state).failed - self.failed_before
+    }
+
+    /// The one who sits saw so many attempts of other processes end without an answer.
+    pub(crate) fn failed_elsewhere(&self, failed: u32) {
+        lock(&self.slot.state).failed += failed;
+        self.slot.changed.notify_waiters();
+    }
+
     /// Resolves after the next change. To be called before [`turn`](Self::turn).
     pub(crate) fn changed(&self) -> OwnedNotified {
-        Arc::clone(&self.0.changed).notified_owned()
+        Arc::clone(&self.slot.changed).notified_owned()
     }
 
     /// The one who sits was told that another process holds the key.
     pub(crate) fn in_flight_elsewhere(&self, left: Duration) {
-        lock(&self.0.state).in_flight = Some(left);
-        self.0.changed.notify_waiters();
+        lock(&self.slot.state).in_flight = Some(left);
+        self.slot.changed.notify_waiters();
     }
 
     /// The one who sat runs the body.
     pub(crate) fn running(&self, fingerprint: Option<Fingerprint>, lease: Duration) {
-        let mut state = lock(&self.0.state);
+        let mut state = lock(&self.slot.state);
         state.seat = Seat::Running(fingerprint);
         state.in_flight = Some(lease);
         drop(state);
-        self.0.changed.notify_waiters();
+        self.slot.changed.notify_waiters();
     }
 
     /// Whose lease it is that the body runs under.
     pub(crate) fn held_by(&self, lease: &Arc<Lease>) {
-        lock(&self.0.state).holder = Some(Arc::clone(lease));
+        lock(&self.slot.state).holder = Some(Arc::clone(lease));
     }
 
     /// The attempt that runs in this process, if one does.
     pub(crate) fn holder(&self) -> Option<Arc<Lease>> {
-        let state = lock(&self.0.state);
+        let state = lock(&self.slot.state);
         state.holder.clone().filter(|_| matches!(state.seat, Seat::Running(_)))
     }
 
     /// The one who sat gets up without an answer.
     pub(crate) fn vacate(&self, sent: Option<Sent>) {
-        let mut state = lock(&self.0.state);
+        let mut state = lock(&self.slot.state);
         state.seat = Seat::Free(sent);
         // The next one asks for itself.
         state.in_flight = None;
         drop(state);
-        self.0.changed.notify_waiters();
+        self.slot.changed.notify_waiters();
     }
 }
 

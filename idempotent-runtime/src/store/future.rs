@@ -36,7 +36,7 @@ impl<'a, T> StoreFuture<'a, T> {
 }
 
 /// All answers, in order, asked for at once.
-pub(super) fn all<'a, T: Send + Unpin + 'a>(
+pub(crate) fn all<'a, T: Send + Unpin + 'a>(
     answers: impl Iterator<Item = StoreFuture<'a, T>>,
 ) -> StoreFuture<'a, Vec<T>> {
     let mut waiting: Vec<(StoreFuture<'a, T>, Option<T>)> =

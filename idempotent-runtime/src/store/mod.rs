@@ -2,7 +2,7 @@
 //! [`MemoryStore`].
 
 mod error;
-mod future;
+pub(crate) mod future;
 mod memory;
 mod record;
 #[cfg(feature = "redis")]
@@ -195,6 +195,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         StoreFuture::ready(Ok(Watch::never()))
     }
 
+    /// Asks to be told when an operator frees a record that an attempt holds, also from another
+    /// process: see [`forget`](Self::forget).
+    ///
+    /// A store MAY tell late, twice, without reason or never: whoever is told asks the store, and
+    /// whoever is not finds out when it renews. It calls `told` on a thread of its own, which MUST
+    /// NOT be blocked. The provided method never tells.
+    fn on_freed(&self, told: Freed) {
+        drop(told);
+    }
+
     /// Removes some of what has expired, if the store does not do so by itself. Called now and then
     /// on the thread that renews leases, so it MUST NOT take long; it is called again soon if it says
     /// that there is more.
@@ -207,6 +217,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         None
     }
 }
+
+/// Called with the key of a record that an operator freed, as [`RecordKey::as_str`] gives it.
+pub type Freed = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
 
 /// One entry of [`Store::arm_many`].
 #[derive(Clone, Debug)]

@@ -38,7 +38,7 @@ use self::wakes::Wakes;
 use crate::key::RecordKey;
 use crate::store::{
     Answer, ArmRequest, Armed, AttemptId, BeginRequest, Begun, CompleteRequest, Completed, Failure,
-    Forgotten, IfGone, Record, RenewRequest, Renewed, Resolution, Resolved, Settled, Store,
+    Forgotten, Freed, IfGone, Record, RenewRequest, Renewed, Resolution, Resolved, Settled, Store,
     StoreError, StoreFuture, Value, Watch, table,
 };
 use ::redis::aio::ConnectionLike;
@@ -277,7 +277,11 @@ impl Store for RedisStore {
     fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
         StoreFuture::new(async move {
             let step = |record| table::forget(record, force);
-            verbs::operate(self.server(), key, None, step).await
+            let forgotten = verbs::operate(self.server(), key, None, step).await?;
+            if forgotten == Forgotten::Freed {
+                self.server().publish_freed(key.as_str()).await;
+            }
+            Ok(forgotten)
         })
     }
 
@@ -308,6 +312,10 @@ impl Store for RedisStore {
             self.server().mark(&name).await?;
             Ok(watch)
         })
+    }
+
+    fn on_freed(&self, told: Freed) {
+        self.0.wakes.on_freed(told);
     }
 }
 

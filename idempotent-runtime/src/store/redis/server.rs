@@ -11,6 +11,7 @@ use super::name::Name;
 use super::replication::Replication;
 use super::script::{self, Script};
 use super::wire;
+use crate::store::StoreError;
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,9 @@ const ROUNDS: usize = 16;
 
 /// The channel on which the names of ended records are published.
 pub(super) const CHANNEL: &str = "idempotent:ended";
+
+/// The channel on which the keys of records that operators freed are published.
+pub(super) const FREED: &str = "idempotent:freed";
 
 /// What is known about a record that is to be replaced.
 #[derive(Clone, Debug)]
@@ -364,6 +368,18 @@ impl Server {
         match answer? {
             (Value::Int(0), _) => Ok(()),
             (_, written) => written.check(),
+        }
+    }
+
+    /// Tells the processes that listen that an operator freed a record.
+    ///
+    /// Rare, so it is told to all of them, also in a cluster. Whoever does not hear it finds out by
+    /// its next renewal, so a refusal is no failure of what was done.
+    pub(super) async fn publish_freed(&self, key: &str) {
+        let told = self.links.command(redis::cmd("PUBLISH").arg(FREED).arg(key)).await;
+        if let Err(failed) = told {
+            let error = StoreError::from(failed);
+            tracing::debug!(target: "idempotent", %error, "nobody was told of a freed record");
         }
     }
 

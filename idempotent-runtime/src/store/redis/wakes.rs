@@ -3,15 +3,17 @@
 //! One connection of its own, on a thread of its own, made when the first caller waits. Whoever ends
 //! a marked record publishes its name. While the connection is down nobody hears anything: when it
 //! is back, and when it goes, everybody looks again. So nobody has to wait for it.
+//!
+//! The same connection hears which records operators freed, for whoever holds one of them.
 
 use super::error::misconfigured;
 use super::links::Links;
 use super::name::Name;
 use super::paused;
-use super::server::{CHANNEL, Publish};
+use super::server::{CHANNEL, FREED, Publish};
 use super::target::{Connected, Connection, OnPush};
 use crate::race::{First, race};
-use crate::store::{StoreError, Watch};
+use crate::store::{Freed, StoreError, Watch};
 use crate::sync::{Mutex, Notify, lock, run_on_thread};
 use redis::{PushInfo, PushKind, Value};
 use std::collections::HashMap;
@@ -33,9 +35,14 @@ pub(super) struct Wakes {
     subscriber: OnceLock<Option<Subscriber>>,
 }
 
-/// The records that somebody in this process waits for.
-#[derive(Debug, Default)]
-struct Watched(Mutex<HashMap<String, Waiting>>);
+/// What somebody in this process wants to hear of.
+#[derive(Default)]
+struct Watched {
+    /// The records that are waited for.
+    records: Mutex<HashMap<String, Waiting>>,
+    /// Those to tell of records that operators freed: the instances on this store.
+    freed: Mutex<Vec<Freed>>,
+}
 
 #[derive(Debug)]
 struct Waiting {
@@ -53,6 +60,8 @@ struct Subscriber {
 enum Request {
     Subscribe(String, tokio::sync::oneshot::Sender<()>),
     Unsubscribe(String),
+    /// Somebody holds records that operators may free.
+    HearFreed,
     /// A server ended the subscription: the record's slot has moved to another one.
     Resubscribe(String),
 }
@@ -78,6 +87,14 @@ impl Wakes {
             let _guard = guard;
             notified.await;
         })
+    }
+
+    /// Tells of records that operators free, from when the subscription is made.
+    pub(super) fn on_freed(&self, told: Freed) {
+        lock(&self.watched.freed).push(told);
+        if let Some(subscriber) = self.subscriber() {
+            let _ = subscriber.requests.send(Request::HearFreed);
+        }
     }
 
     /// `None` if nothing can be heard.
@@ -148,7 +165,7 @@ impl Drop for Guard {
 
 impl Watched {
     fn add(&self, name: &Name) -> Arc<Notify> {
-        let mut watched = lock(&self.0);
+        let mut watched = lock(&self.records);
         let waiting = watched
             .entry(name.as_str().to_owned())
             .or_insert_with(|| Waiting { changed: Arc::new(Notify::new()), watches: 0 });
@@ -158,7 +175,7 @@ impl Watched {
 
     /// `true` if nobody watches any more.
     fn remove(&self, name: &str) -> bool {
-        let mut watched = lock(&self.0);
+        let mut watched = lock(&self.records);
         let Some(waiting) = watched.get_mut(name) else { return false };
         waiting.watches -= 1;
         let last = waiting.watches == 0;
@@ -168,8 +185,14 @@ impl Watched {
         last
     }
 
+    /// An operator freed the record of `key`.
+    fn freed(&self, key: &str) {
+        let told = lock(&self.freed).clone();
+        told.iter().for_each(|told| told(key));
+    }
+
     fn wake(&self, name: &str) {
-        let changed = lock(&self.0).get(name).map(|waiting| Arc::clone(&waiting.changed));
+        let changed = lock(&self.records).get(name).map(|waiting| Arc::clone(&waiting.changed));
         if let Some(changed) = changed {
             changed.notify_waiters();
         }
@@ -177,21 +200,21 @@ impl Watched {
 
     fn wake_all(&self) {
         let all: Vec<_> =
-            lock(&self.0).values().map(|waiting| Arc::clone(&waiting.changed)).collect();
+            lock(&self.records).values().map(|waiting| Arc::clone(&waiting.changed)).collect();
         all.iter().for_each(|changed| changed.notify_waiters());
     }
 
     /// `true` if any record is watched.
     fn any(&self) -> bool {
-        !lock(&self.0).is_empty()
+        !lock(&self.records).is_empty()
     }
 
     fn has(&self, name: &str) -> bool {
-        lock(&self.0).contains_key(name)
+        lock(&self.records).contains_key(name)
     }
 
     fn names(&self) -> Vec<String> {
-        lock(&self.0).keys().cloned().collect()
+        lock(&self.records).keys().cloned().collect()
     }
 }
 
@@ -275,6 +298,9 @@ impl Listener {
             }
         }
         .map_err(super::target::connect_error)?;
+        if !lock(&self.watched.freed).is_empty() {
+            hear_freed(&mut connected.connection).await;
+        }
         Ok(Subscribed { connected, ended })
     }
 
@@ -321,6 +347,10 @@ impl Request {
         connection: &mut Connection,
         watched: &Watched,
     ) -> Result<(), redis::RedisError> {
+        if let Self::HearFreed = self {
+            hear_freed(connection).await;
+            return Ok(());
+        }
         let Connection::Cluster(cluster) = connection else { return Ok(()) };
         match self {
             Self::Subscribe(name, done) => {
@@ -333,6 +363,7 @@ impl Request {
             Self::Unsubscribe(name) => {
                 let _ = cluster.sunsubscribe(&name).await;
             }
+            Self::HearFreed => {}
             Self::Resubscribe(name) => {
                 cluster.ssubscribe(&name).await?;
                 // What ended in between was not heard.
@@ -340,6 +371,18 @@ impl Request {
             }
         }
         Ok(())
+    }
+}
+
+/// Hears which records operators free. An access list may not allow it: then renewals find out.
+async fn hear_freed(connection: &mut Connection) {
+    let heard = match connection {
+        Connection::Single(single) => single.subscribe(FREED).await,
+        Connection::Cluster(cluster) => cluster.subscribe(FREED).await,
+        Connection::Given(_) => Ok(()),
+    };
+    if let Err(error) = heard {
+        tracing::debug!(target: "idempotent", %error, "freed records are not heard of");
     }
 }
 
@@ -357,6 +400,11 @@ fn hear(
     again: mpsc::WeakUnboundedSender<Request>,
 ) -> OnPush {
     Arc::new(move |PushInfo { kind, data }| match kind {
+        PushKind::Message if data.first().and_then(text) == Some(FREED) => {
+            if let Some(key) = data.get(1).and_then(text) {
+                watched.freed(key);
+            }
+        }
         PushKind::Message => {
             if let Some(name) = data.get(1).and_then(text) {
                 watched.wake(name);
@@ -390,7 +438,7 @@ fn text(value: &Value) -> Option<&str> {
 
 impl fmt::Debug for Wakes {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let watched = lock(&self.watched.0).len();
+        let watched = lock(&self.watched.records).len();
         formatter.debug_struct("Wakes").field("watched", &watched).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use super::script::{Plan, Script};
 use super::{Fault, Verb};
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Freed, IfGone,
     Maintenance, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
     StoreFuture, Usage, Value, Watch,
 };
@@ -358,6 +358,10 @@ impl Store for FaultStore {
 
     fn timeout(&self) -> Option<Duration> {
         self.inner.timeout()
+    }
+
+    fn on_freed(&self, told: Freed) {
+        self.inner.on_freed(told);
     }
 
     fn maintain(&self) -> Maintenance {
