@@ -6,6 +6,9 @@
 mod callers;
 mod late;
 mod messages;
+mod moments;
 mod outages;
 mod records;
 mod server;
+mod shutdown;
+mod waiters;
