@@ -1,12 +1,14 @@
 //! What the tests share: instances on clocks that can be moved, and waiting for conditions.
 #![allow(missing_docs, missing_debug_implementations)]
 
+mod batch;
 pub mod calls;
 pub mod cluster;
 pub mod fake;
 pub mod history;
 pub mod http;
 pub mod journal;
+pub mod kind;
 pub mod load;
 pub mod plan;
 pub mod proxy;
