@@ -3,6 +3,7 @@
 
 mod batch;
 pub mod calls;
+pub mod clock;
 pub mod cluster;
 pub mod fake;
 pub mod history;

@@ -18,6 +18,21 @@ pub(crate) enum Servers {
 }
 
 impl Servers {
+    /// A master with replicas, and sentinels that act when they are asked to, also on a busy machine.
+    pub(crate) async fn replicated() -> Self {
+        let all = Sentinels::start().await;
+        for sentinel in &all.sentinels {
+            let mut connection = sentinel.connection().await;
+            for name in ["down-after-milliseconds", "failover-timeout"] {
+                send(&mut connection, &["SENTINEL", "SET", MASTER, name, "20000"]).await;
+            }
+            // Other sentinels make a promoted replica a replica again if the one that promoted it
+            // does not see it as a master within four of these, and it looks once a second.
+            send(&mut connection, &["SENTINEL", "DEBUG", "publish-period", "1000"]).await;
+        }
+        Self::Replicated(all)
+    }
+
     pub(crate) fn reach(&self) -> Reach {
         match self {
             Self::One(server) => Reach::Url(server.url()),

@@ -22,7 +22,6 @@ use rand::{RngExt as _, SeedableRng as _};
 use std::time::{Duration, Instant};
 use support::history::Report;
 use support::redis::{RedisServer, installed};
-use support::sentinel::Sentinels;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
@@ -34,7 +33,7 @@ async fn main() {
     let on_one = Duration::from_secs(seconds) * 2 / 3;
     let one = Servers::One(one_server());
     let first = run("one server", one, &Fault::on_one(), on_one, &mut rng).await;
-    let replicated = Servers::Replicated(Sentinels::start().await);
+    let replicated = Servers::replicated().await;
     let rest = Duration::from_secs(seconds) - on_one;
     let second = run("sentinels", replicated, &Fault::on_sentinels(), rest, &mut rng).await;
     for report in [first, second] {
