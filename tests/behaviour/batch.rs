@@ -21,6 +21,20 @@ async fn run(bench: &Bench, keys: &[usize]) -> Answers {
     bench.op().run_batch(items, body).await
 }
 
+/// Runs a batch of keys 1 and 2, and moves the clock whenever it pauses.
+async fn run_to_end(bench: &Bench) -> Answers {
+    let batch = tokio::spawn({
+        let bench = bench.clone();
+        async move { run(&bench, &[1, 2]).await }
+    });
+    until(|| {
+        bench.clock.advance(Duration::from_millis(10));
+        batch.is_finished()
+    })
+    .await;
+    batch.await.unwrap()
+}
+
 fn values(answers: Answers) -> Vec<(usize, bool)> {
     answers.into_iter().map(Result::unwrap).map(|it| (it.value, it.replayed)).collect()
 }
@@ -130,31 +144,8 @@ async fn a_batch_dropped_at_any_poll_leaves_no_key_held() {
 async fn a_begin_whose_answer_was_lost_is_recognised_as_the_batchs_own() {
     let bench = remote();
     bench.store.fault_at(Verb::Begin, 1, Fault::After(StoreErrorKind::Unavailable));
-    let batch = tokio::spawn({
-        let bench = bench.clone();
-        async move { values(run(&bench, &[1, 2]).await) }
-    });
-    until(|| {
-        bench.clock.advance(Duration::from_millis(5));
-        batch.is_finished()
-    })
-    .await;
-    assert_eq!(batch.await.unwrap(), [(1, false), (2, false)]);
+    assert_eq!(values(run_to_end(&bench).await), [(1, false), (2, false)]);
     assert_eq!([1, 2].map(|key| bench.ledger.ran(&format!("{key}"))), [1, 1]);
-}
-
-/// Runs a batch of keys 1 and 2, and moves the clock whenever it pauses.
-async fn run_to_end(bench: &Bench) -> Answers {
-    let batch = tokio::spawn({
-        let bench = bench.clone();
-        async move { run(&bench, &[1, 2]).await }
-    });
-    until(|| {
-        bench.clock.advance(Duration::from_millis(10));
-        batch.is_finished()
-    })
-    .await;
-    batch.await.unwrap()
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ impl Scene {
 
     /// Waits until every process has made a call.
     pub(crate) async fn until_busy(&mut self) {
-        let mut called = vec![false; WORKERS + 1];
+        let mut called = [false; WORKERS + 1];
         until(|| {
             let events = self.reader.read();
             for Event { process, what, .. } in &events {
@@ -160,22 +160,10 @@ impl Scene {
     }
 
     pub(crate) fn show(&self, title: &str, report: &Report, records: usize) {
-        let (history, counts) = (&self.history, &report.counts);
+        let history = &self.history;
         println!("\n{title}: {WORKERS} workers with {TASKS} tasks each, leases of {LEASE:?}");
-        println!("calls            {}", counts.calls);
-        println!("keys             {} ({} succeeded)", counts.keys, counts.succeeded);
-        println!("executions       {}", counts.starts);
-        println!("replays          {}", counts.replays);
-        println!("own errors       {}", counts.own_errors);
-        println!("dropped bodies   {}", counts.dropped);
-        println!("callers gone     {}", counts.gone);
-        println!("lost leases      {}", counts.lost);
-        println!("unrecorded       {}", counts.unrecorded);
-        for (kind, count) in &counts.refusals {
-            println!("refused          {count} {kind}");
-        }
+        print!("{}", report.counts);
         println!("kills            {} ({} at work)", history.kills(), history.kills_at_work());
-        println!("calls cut        {:?}", counts.cut);
         println!("server restarts  {}", history.restarts);
         for (by, count) in history.disturbances() {
             println!("disturbed        {count} times: {by}");

@@ -200,23 +200,11 @@ impl Soak {
     }
 
     fn show(&self, seconds: u64) {
-        let (history, counts) = (&self.history, &self.report.counts);
+        let history = &self.history;
         println!("soak of {seconds} s, {WORKERS} workers with {TASKS} tasks each");
-        println!("calls            {}", counts.calls);
-        println!("keys             {} ({} succeeded)", counts.keys, counts.succeeded);
-        println!("executions       {}", counts.starts);
-        println!("replays          {}", counts.replays);
-        println!("own errors       {}", counts.own_errors);
-        println!("dropped bodies   {}", counts.dropped);
-        println!("callers gone     {}", counts.gone);
-        println!("lost leases      {}", counts.lost);
-        println!("unrecorded       {}", counts.unrecorded);
-        for (kind, count) in &counts.refusals {
-            println!("refused          {count} {kind}");
-        }
+        print!("{}", self.report.counts);
         println!("refused while up {} StoreUnavailable", self.refused_while_up);
         println!("kills            {} ({} at work)", history.kills(), history.kills_at_work());
-        println!("calls cut        {:?}", counts.cut);
         println!("server restarts  {}", history.restarts);
         println!("violations       {}", self.report.violations.len());
     }

@@ -63,6 +63,25 @@ pub struct Counts {
     pub cut: Cut,
 }
 
+/// One count a line.
+impl fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "calls            {}", self.calls)?;
+        writeln!(formatter, "keys             {} ({} succeeded)", self.keys, self.succeeded)?;
+        writeln!(formatter, "executions       {}", self.starts)?;
+        writeln!(formatter, "replays          {}", self.replays)?;
+        writeln!(formatter, "own errors       {}", self.own_errors)?;
+        writeln!(formatter, "dropped bodies   {}", self.dropped)?;
+        writeln!(formatter, "callers gone     {}", self.gone)?;
+        writeln!(formatter, "lost leases      {}", self.lost)?;
+        writeln!(formatter, "unrecorded       {}", self.unrecorded)?;
+        for (kind, count) in &self.refusals {
+            writeln!(formatter, "refused          {count} {kind}")?;
+        }
+        writeln!(formatter, "calls cut        {:?}", self.cut)
+    }
+}
+
 /// In which part of a call it was when its process was killed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
