@@ -21,6 +21,20 @@ async fn run(bench: &Bench, keys: &[usize]) -> Answers {
     bench.op().run_batch(items, body).await
 }
 
+/// Runs a batch of keys 1 and 2, and moves the clock whenever it pauses.
+async fn run_to_end(bench: &Bench) -> Answers {
+    let batch = tokio::spawn({
+        let bench = bench.clone();
+        async move { run(&bench, &[1, 2]).await }
+    });
+    until(|| {
+        bench.clock.advance(Duration::from_millis(10));
+        batch.is_finished()
+    })
+    .await;
+    batch.await.unwrap()
+}
+
 fn values(answers: Answers) -> Vec<(usize, bool)> {
     answers.into_iter().map(Result::unwrap).map(|it| (it.value, it.replayed)).collect()
 }
@@ -130,15 +144,45 @@ async fn a_batch_dropped_at_any_poll_leaves_no_key_held() {
 async fn a_begin_whose_answer_was_lost_is_recognised_as_the_batchs_own() {
     let bench = remote();
     bench.store.fault_at(Verb::Begin, 1, Fault::After(StoreErrorKind::Unavailable));
+    assert_eq!(values(run_to_end(&bench).await), [(1, false), (2, false)]);
+    assert_eq!([1, 2].map(|key| bench.ledger.ran(&format!("{key}"))), [1, 1]);
+}
+
+#[tokio::test]
+async fn begins_of_a_batch_that_were_not_answered_are_released() {
+    let lost = StoreErrorKind::Unavailable;
+    for fault in [Fault::After(lost), Fault::Late(lost)] {
+        let bench = remote();
+        bench.store.fault_always(Verb::Begin, fault);
+        for answer in run_to_end(&bench).await {
+            let error = answer.unwrap_err();
+            assert_eq!((error.kind(), error.body_ran()), (ErrorKind::StoreUnavailable, false));
+        }
+        bench.store.up(Verb::Begin);
+        bench.store.deliver_late().await;
+        for key in [1_usize, 2] {
+            bench.until_released(&bench.op().key(key)).await;
+        }
+        assert_eq!(values(run(&bench, &[1, 2]).await), [(1, false), (2, false)]);
+        assert_eq!([1, 2].map(|key| bench.ledger.ran(&format!("{key}"))), [1, 1], "{fault:?}");
+        bench.at_rest().await;
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_dropped_before_it_is_answered_is_released() {
+    let bench = remote();
+    let gate = bench.store.hold_after(Verb::Begin);
     let batch = tokio::spawn({
         let bench = bench.clone();
-        async move { values(run(&bench, &[1, 2]).await) }
+        async move { run(&bench, &[1, 2]).await }
     });
-    until(|| {
-        bench.clock.advance(Duration::from_millis(5));
-        batch.is_finished()
-    })
-    .await;
-    assert_eq!(batch.await.unwrap(), [(1, false), (2, false)]);
-    assert_eq!([1, 2].map(|key| bench.ledger.ran(&format!("{key}"))), [1, 1]);
+    gate.arrived(1).await;
+    batch.abort();
+    assert!(batch.await.unwrap_err().is_cancelled());
+    gate.open();
+    for key in [1_usize, 2] {
+        bench.until_released(&bench.op().key(key)).await;
+    }
+    assert_eq!(values(run(&bench, &[1, 2]).await), [(1, false), (2, false)]);
 }

@@ -48,6 +48,23 @@ async fn a_begin_whose_reply_was_lost_is_recognised_as_ours() {
 }
 
 #[tokio::test]
+async fn a_begin_that_arrives_after_its_release_was_answered_is_released_again() {
+    let bench = remote();
+    bench.store.fault_always(Verb::Begin, Fault::Late(StoreErrorKind::Unavailable));
+    let error = run_to_end(&bench).await.unwrap_err();
+    assert_eq!((error.kind(), error.body_ran()), (ErrorKind::StoreUnavailable, false));
+    bench.store.answered(Verb::Release, 1).await;
+    bench.store.up(Verb::Begin);
+    assert!(bench.store.deliver_late().await > 0);
+    let record = bench.op().get().await.unwrap().unwrap();
+    assert_eq!(record.head.state, State::Processing, "nobody knows of it");
+    bench.until_released(&bench.op()).await;
+    assert_eq!(run_to_end(&bench).await.unwrap(), 1);
+    assert_eq!(bench.runs(), 1);
+    bench.at_rest().await;
+}
+
+#[tokio::test]
 async fn losing_a_race_in_the_store_is_tried_again() {
     let bench = remote();
     for call in 1..4 {

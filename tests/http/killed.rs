@@ -72,7 +72,7 @@ async fn a_request_of_a_process_that_was_killed_is_in_progress_until_its_lease_e
     events.extend(scene.read());
     let starts = events.iter().filter(|event| started(event)).count();
     assert_eq!(starts, 2);
-    let rules = Rules { abandon: Abandon::Retry, max_run: Duration::from_secs(3_600) };
+    let rules = Rules::new(Abandon::Retry, Duration::from_secs(3_600));
     let mut history = History::new(rules);
     history.add(events);
     let report = history.check_all();

@@ -49,7 +49,7 @@ async fn under_load_each_key_runs_once_and_nothing_is_left_behind() {
     let executions = check_executions(&written);
     events.extend(written);
 
-    let rules = Rules { abandon: Abandon::Retry, max_run: Duration::from_millis(LEASE) };
+    let rules = Rules::new(Abandon::Retry, Duration::from_millis(LEASE));
     let mut history = History::new(rules);
     history.add(events);
     let report = history.check_all();

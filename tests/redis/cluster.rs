@@ -126,6 +126,49 @@ async fn waiters_are_woken_across_processes_also_when_their_slots_move() {
     are_woken(&cluster, &owner, &waiter, &keys, slots_move).await;
 }
 
+fn name(idem: &Idempotency, key: &str) -> String {
+    record_name(&idem.operation("op").key(key).record_key().unwrap())
+}
+
+/// Waits until somebody waits for a record.
+async fn until_marked(cluster: &Cluster, name: &str) {
+    let connection = cluster.connection().await;
+    until_async(|| {
+        let (mut connection, mut mark) = (connection.clone(), redis::cmd("GETRANGE"));
+        mark.arg(name).arg(2).arg(2);
+        async move { mark.query_async::<Vec<u8>>(&mut connection).await.unwrap() == [1] }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_nobody_heard_is_found_when_a_subscription_has_followed_its_slot() {
+    let cluster = Cluster::start(&installed()).await;
+    let (owner, waiter) = (listener(store(&cluster).await), listener(store(&cluster).await));
+    let key = keys_that_move(&owner, "op", 1).remove(0);
+    let name = name(&owner, &key);
+    let Ok(Begin::Fresh(attempt)) = owner.operation("op").key(&*key).begin().await else {
+        panic!("the key is not free");
+    };
+    let waiting = tokio::spawn(async move {
+        let run = async { Err::<u8, _>(OwnError::new("the waiter ran")) };
+        waiter.operation("op").key(&*key).run(run).await
+    });
+    until_marked(&cluster, &name).await;
+    // The mark is followed by a look. One that finds the answer would not have to be woken.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // Without its mark the end of the attempt is not published, as if nobody had been listening.
+    let mut unmark = redis::cmd("SETRANGE");
+    unmark.arg(&name).arg(2).arg(b"\0");
+    let () = unmark.query_async(&mut cluster.connection().await).await.unwrap();
+    attempt.complete(&7_u8).await.unwrap();
+    for slot in SLOTS {
+        cluster.move_slot(slot, 0, 1).await;
+    }
+    until(|| waiting.is_finished()).await;
+    assert_eq!(waiting.await.unwrap().unwrap(), 7);
+}
+
 /// The waiter gets the owner's answer to each key, whatever happens while it waits.
 async fn are_woken(
     cluster: &Cluster,
@@ -147,18 +190,8 @@ async fn are_woken(
             waiter.operation("op").key(key).run(run).await
         }));
     }
-    let connection = cluster.connection().await;
     for key in keys {
-        let name = record_name(&owner.operation("op").key(*key).record_key().unwrap());
-        until_async(|| {
-            let (mut connection, name) = (connection.clone(), name.clone());
-            async move {
-                let mut mark = redis::cmd("GETRANGE");
-                mark.arg(name).arg(2).arg(2);
-                mark.query_async::<Vec<u8>>(&mut connection).await.unwrap() == [1]
-            }
-        })
-        .await;
+        until_marked(cluster, &name(owner, key)).await;
     }
     // The mark is followed by a look. One that finds the answer would not have to be woken.
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -6,8 +6,11 @@
 mod callers;
 mod late;
 mod messages;
+mod moments;
 mod outages;
 mod records;
 mod refusals;
 mod refusing;
 mod server;
+mod shutdown;
+mod waiters;

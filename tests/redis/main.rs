@@ -1,6 +1,7 @@
 //! The Redis store, on real servers.
 #![allow(missing_docs, clippy::print_stdout)]
 
+mod clock;
 mod cluster;
 mod connect;
 mod connect_errors;

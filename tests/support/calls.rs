@@ -1,19 +1,23 @@
 //! Calls whose bodies and answers are written to a journal.
 
 use crate::journal::{Journal, LeaseSeen, Source, Step};
+use crate::kind::Kind;
 use crate::plan::{BodyEnd, Plan};
 use idempotent_runtime::store::Store;
 use idempotent_runtime::{
-    Abandon, Config, Current, Error, ErrorKind, Idempotency, Mode, Operation, Outcome, current,
+    Abandon, Answers, Config, Current, Error, ErrorKind, Idempotency, Mode, Operation, Outcome,
+    current,
 };
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::fmt;
+use std::future::Future;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber as _;
 use tracing::{Dispatch, Level, Metadata, Subscriber, span};
@@ -75,11 +79,25 @@ impl Caller {
     }
 
     pub fn operation(&self, key: &str) -> Operation<'_> {
-        self.idem.operation(self.operation.to_string()).key(key)
+        let operation = self.idem.operation(self.operation.to_string()).key(key);
+        match Kind::of(key) {
+            Some(kind) => kind.choose(operation),
+            None => operation,
+        }
     }
 
     /// Makes one call, in a task of its own that may be cancelled or panic.
     pub async fn call(&self, key: &str, plan: Plan) -> Told {
+        let call = self.new_call(key);
+        let task = tokio::spawn(call.clone().run(plan.clone()));
+        supervise(task, &plan).await.unwrap_or_else(|| {
+            call.note(Step::Gone);
+            Told::Gone
+        })
+    }
+
+    /// A call that is about to be made.
+    pub(crate) fn new_call(&self, key: &str) -> Call {
         let call = Call {
             caller: self.clone(),
             key: key.to_owned(),
@@ -87,36 +105,36 @@ impl Caller {
             attempt: Arc::default(),
         };
         call.note(Step::Call);
-        let cancel = plan.cancel;
-        let mut task = tokio::spawn(call.clone().run(plan));
-        let ended = match cancel {
-            None => (&mut task).await,
-            Some(after) => match tokio::time::timeout(after, &mut task).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    task.abort();
-                    task.await
-                }
-            },
-        };
-        ended.unwrap_or_else(|_| {
-            call.note(Step::Gone);
-            Told::Gone
-        })
+        call
     }
 }
 
+/// Waits for a call, and cancels it if that is planned. `None` if it was cancelled or panicked.
+pub(crate) async fn supervise<T>(mut task: JoinHandle<T>, plan: &Plan) -> Option<T> {
+    let ended = match plan.cancel {
+        None => task.await,
+        Some(after) => match tokio::time::timeout(after, &mut task).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                task.abort();
+                task.await
+            }
+        },
+    };
+    ended.ok()
+}
+
 #[derive(Clone)]
-struct Call {
-    caller: Caller,
-    key: String,
+pub(crate) struct Call {
+    pub(crate) caller: Caller,
+    pub(crate) key: String,
     number: u64,
     /// The attempt, if the body has started.
     attempt: Arc<Mutex<Option<Current>>>,
 }
 
 impl Call {
-    fn note(&self, step: Step) {
+    pub(crate) fn note(&self, step: Step) {
         self.caller.journal.step(&self.key, self.number, step);
     }
 
@@ -131,10 +149,22 @@ impl Call {
 
     async fn run(self, plan: Plan) -> Told {
         let operation = self.caller.operation(&self.key);
-        let answer = operation.run_detailed(self.clone().body(plan));
-        let answer = answer.with_subscriber(LISTENER.clone()).await;
-        // Said on this thread, in the poll that has just returned.
-        let unrecorded = UNRECORDED.replace(false);
+        let body = self.clone().body(plan);
+        if Kind::of(&self.key) == Some(Kind::Detach) {
+            let answer = operation.run_detached(Answers::kept(), body).await;
+            // Said where the body runs on, which is not heard here.
+            return self.tell(answer, true);
+        }
+        let (answer, unrecorded) = listen(operation.run_detailed(body)).await;
+        self.tell(answer, unrecorded)
+    }
+
+    /// Notes what the caller is told.
+    pub(crate) fn tell(
+        &self,
+        answer: Result<Outcome<String>, BodyError>,
+        unrecorded: bool,
+    ) -> Told {
         let lease = self.lease();
         match answer {
             Ok(Outcome { value, replayed, attempt: number, .. }) => {
@@ -173,10 +203,19 @@ impl Call {
                 work.await;
             }
         }
+        self.end(&plan, &mut unfinished)
+    }
+
+    /// Ends the body as planned.
+    pub(crate) fn end(
+        &self,
+        plan: &Plan,
+        unfinished: &mut Unfinished<'_>,
+    ) -> Result<String, BodyError> {
         match plan.end {
             BodyEnd::Value => {
                 // No two bodies return the same, so that a mixed-up value is seen.
-                let value = format!("{}/{fence}/{:016x}", self.key, rand::random::<u64>());
+                let value = format!("{}/{:016x}", self.key, rand::random::<u64>());
                 self.note(Step::End { value: value.clone(), lease: self.lease() });
                 unfinished.0 = None;
                 Ok(value)
@@ -192,7 +231,7 @@ impl Call {
     }
 }
 
-async fn work(plan: &Plan) {
+pub(crate) async fn work(plan: &Plan) {
     if !plan.length.is_zero() {
         tokio::time::sleep(plan.length).await;
     }
@@ -202,7 +241,7 @@ async fn work(plan: &Plan) {
 }
 
 /// Notes that a body was dropped.
-struct Unfinished<'a>(Option<&'a Call>);
+pub(crate) struct Unfinished<'a>(pub(crate) Option<&'a Call>);
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
@@ -213,7 +252,7 @@ impl Drop for Unfinished<'_> {
 }
 
 #[derive(Debug)]
-enum BodyError {
+pub(crate) enum BodyError {
     Own,
     Refused(Error),
 }
@@ -229,6 +268,13 @@ pub async fn until_exists(path: &Path) {
     while !path.exists() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// Waits for an answer, and tells whether it was returned unrecorded.
+pub(crate) async fn listen<T>(call: impl Future<Output = T>) -> (T, bool) {
+    let answer = call.with_subscriber(LISTENER.clone()).await;
+    // Said on this thread, in the poll that has just returned.
+    (answer, UNRECORDED.replace(false))
 }
 
 thread_local! {

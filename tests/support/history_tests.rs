@@ -1,15 +1,24 @@
 //! Bugs that are planted in a history and have to be found.
 
+#[path = "history/mixed_tests.rs"]
+mod mixed;
+
 use super::*;
+use crate::journal::{LeaseSeen, Source};
 
 /// A history in which one thing happens each tick.
 struct Story {
+    key: &'static str,
     events: Vec<Event>,
 }
 
 impl Story {
     fn new() -> Self {
-        Self { events: Vec::new() }
+        Self::about("k")
+    }
+
+    fn about(key: &'static str) -> Self {
+        Self { key, events: Vec::new() }
     }
 
     fn event(mut self, process: u32, what: What) -> Self {
@@ -19,7 +28,8 @@ impl Story {
     }
 
     fn step(self, process: u32, call: u64, step: Step) -> Self {
-        self.event(process, What::Of { key: "k".to_owned(), call, step })
+        let key = self.key.to_owned();
+        self.event(process, What::Of { key, call, step })
     }
 
     /// A call whose body starts.
@@ -57,11 +67,15 @@ impl Story {
         self.step(process, call, Step::Refused { kind, body_ran, lease })
     }
 
-    fn report(self, abandon: Abandon) -> Report {
-        let mut history = History::new(Rules { abandon, max_run: MAX_RUN });
+    fn history(self, abandon: Abandon) -> History {
+        let mut history = History::new(Rules::new(abandon, MAX_RUN));
         // The order of the lines is not that of the events.
         history.add(self.events.into_iter().rev());
-        history.check_all()
+        history
+    }
+
+    fn report(self, abandon: Abandon) -> Report {
+        self.history(abandon).check_all()
     }
 
     fn keeps_all(self, abandon: Abandon) -> Counts {

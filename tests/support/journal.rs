@@ -35,6 +35,11 @@ pub enum What {
         all: bool,
     },
     ServerRestarted,
+    /// The server, or the process that this is about, was kept from its work for so long.
+    Disturbed {
+        by: String,
+        for_nanos: u64,
+    },
     /// An operator resolves the key: with an answer, or so that it runs again.
     Resolved {
         key: String,
@@ -53,7 +58,7 @@ pub enum What {
 pub enum Step {
     /// The call is about to be made.
     Call,
-    /// Its body starts.
+    /// Its body starts. Both are 0 where the body stands for many attempts.
     Start { number: u32, fence: u64 },
     /// Its body is told that its lease is lost.
     Lost,
@@ -118,7 +123,12 @@ impl Journal {
 
     /// Notes what is done to another process.
     pub fn note_about(&self, process: u32, what: What) {
-        let event = Event { at: now(), process, what };
+        self.note_at(now(), process, what);
+    }
+
+    /// Notes what was done to another process, or to the server if that is 0.
+    pub fn note_at(&self, at: u64, process: u32, what: What) {
+        let event = Event { at, process, what };
         // A process that is killed may leave half a line: the next one begins on a line of its own.
         let mut line = vec![b'\n'];
         serde_json::to_writer(&mut line, &event).unwrap();

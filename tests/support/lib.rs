@@ -1,13 +1,16 @@
 //! What the tests share: instances on clocks that can be moved, and waiting for conditions.
 #![allow(missing_docs, missing_debug_implementations)]
 
+mod batch;
 pub mod calls;
+pub mod clock;
 pub mod cluster;
 pub mod events;
 pub mod fake;
 pub mod history;
 pub mod http;
 pub mod journal;
+pub mod kind;
 pub mod load;
 pub mod monitor;
 pub mod plan;
@@ -18,7 +21,7 @@ pub mod tls;
 pub mod valve;
 pub mod worker;
 
-use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
+use idempotent_runtime::store::{MemoryOptions, MemoryStore, State, Store};
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
 use idempotent_runtime::{Config, Error, Idempotency, Mode, Operation};
 use std::future::Future;
@@ -117,6 +120,21 @@ impl Bench {
                 })
                 .await
         })
+    }
+
+    /// Moves the clock until a key that nobody runs is free again.
+    ///
+    /// # Panics
+    /// It was free only because its lease had run out.
+    pub async fn until_released(&self, op: &Operation<'_>) {
+        until_async(|| async {
+            self.clock.advance(Duration::from_millis(10));
+            let held = op.get().await.unwrap().filter(|it| it.head.state == State::Processing);
+            let Some(record) = held else { return true };
+            assert!(!record.head.lease_left(record.ttl).is_zero(), "it is left to its lease");
+            false
+        })
+        .await;
     }
 
     /// Nothing runs, nothing waits, nothing is renewed.

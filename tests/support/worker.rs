@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// What a worker is told to do: its only argument, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
-    pub url: String,
+    pub reach: Reach,
     pub journal: PathBuf,
     /// Its number in the journal.
     pub process: u32,
@@ -27,6 +27,19 @@ pub struct Orders {
     pub end_when: Option<PathBuf>,
     /// How long it drains when it is told to end, in milliseconds.
     pub grace: u64,
+    /// What it draws at random begins with this.
+    pub seed: u64,
+}
+
+/// How a worker reaches its server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reach {
+    Url(String),
+    /// The master that these sentinels name. What it writes counts when so many replicas have it.
+    Sentinels {
+        urls: Vec<String>,
+        replicas: usize,
+    },
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,6 +49,8 @@ pub enum Work {
     /// Each task calls keys that are the rarer the higher their rank, until it is told to end. The
     /// keys are others after each `generation`, in milliseconds.
     Endless { ranks: usize, generation: u64 },
+    /// As `Endless`, with calls of all kinds.
+    Mixed { ranks: usize, generation: u64 },
 }
 
 /// A worker process, which is killed with this value.
@@ -52,6 +67,12 @@ impl Worker {
         Self { child, process: orders.process }
     }
 
+    /// Starts the worker that was built with this program.
+    pub fn start_beside(orders: &Orders) -> Self {
+        let binary = std::env::current_exe().unwrap().with_file_name("redis-worker");
+        Self::start(&binary, orders)
+    }
+
     /// Starts a process that is told other orders, and waits for the first line that it prints.
     pub fn start_talking(binary: &Path, orders: &str, process: u32) -> (Self, String) {
         let mut child = spawn(binary, orders, Stdio::piped());
@@ -64,6 +85,14 @@ impl Worker {
     /// Its number in the journal.
     pub fn process(&self) -> u32 {
         self.process
+    }
+
+    /// How much memory it uses, in bytes.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        kilobytes.map_or(0, |kilobytes: u64| kilobytes * 1_024)
     }
 
     /// Whether it has ended by itself.

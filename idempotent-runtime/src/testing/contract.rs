@@ -23,6 +23,7 @@ mod expiry;
 mod many;
 mod matrix;
 mod operator;
+mod overlap;
 mod values;
 
 pub use arm::*;
@@ -34,6 +35,7 @@ pub use expiry::*;
 pub use many::*;
 pub use matrix::*;
 pub use operator::*;
+pub use overlap::*;
 pub use values::*;
 
 use super::subject::{MAX_SLACK, Subject};
@@ -145,6 +147,7 @@ macro_rules! __contract_cases {
         one_of_many_begins_is_granted
         one_of_many_takes_over
         one_of_many_verbs_ends_the_attempt
+        overlapping_verbs_take_effect_one_after_the_other
         keys_do_not_disturb_each_other
         dropped_calls_leave_one_outcome
         watch_wakes_when_the_attempt_ends

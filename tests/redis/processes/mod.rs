@@ -17,7 +17,7 @@ use support::history::{History, Report};
 use support::journal::{Event, Journal, Reader, Step, What};
 use support::plan::Mix;
 use support::redis::{RedisServer, TempDirectory};
-use support::worker::{Orders, Work, Worker};
+use support::worker::{Orders, Reach, Work, Worker};
 
 /// A server, a journal, and the processes that were started on them.
 struct Scene {
@@ -62,7 +62,7 @@ impl Scene {
     /// Orders to get answers for these keys with one task.
     fn orders(&self, keys: &[&str]) -> Orders {
         Orders {
-            url: self.server.url(),
+            reach: Reach::Url(self.server.url()),
             journal: self.file("journal"),
             process: self.processes.fetch_add(1, Relaxed) + 1,
             terms: self.terms(),
@@ -72,6 +72,7 @@ impl Scene {
             begin_when: None,
             end_when: None,
             grace: 60_000,
+            seed: rand::random(),
         }
     }
 

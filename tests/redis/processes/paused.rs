@@ -8,7 +8,7 @@ use support::calls::Caller;
 use support::journal::{LeaseSeen, Source, Step};
 use support::redis::record_name;
 use support::valve::{Flow, Valve};
-use support::worker::Orders;
+use support::worker::{Orders, Reach};
 
 /// The bytes of the record, as the server has them.
 async fn record(scene: &Scene, key: &str) -> Option<Vec<u8>> {
@@ -83,8 +83,8 @@ async fn pause_in_begin(held: Flow) {
     let scene = Scene::new(Abandon::Retry);
     let valve = Valve::open(scene.server.address()).await;
     let go = scene.file("go");
-    let url = valve.url();
-    let orders = Orders { url, begin_when: Some(go.clone()), ..scene.orders(&["k"]) };
+    let reach = Reach::Url(valve.url());
+    let orders = Orders { reach, begin_when: Some(go.clone()), ..scene.orders(&["k"]) };
     let mut paused = scene.start(&orders);
     scene.until(|seen| seen.is_up(&paused)).await;
     valve.set(held);

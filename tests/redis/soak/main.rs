@@ -20,7 +20,7 @@ use support::history::{History, Report};
 use support::journal::{Event, Journal, Reader, Source, Step, What, now};
 use support::plan::Mix;
 use support::redis::{RedisServer, TempDirectory, installed};
-use support::worker::{Orders, Work, Worker};
+use support::worker::{Orders, Reach, Work, Worker};
 
 const WORKERS: usize = 2;
 const TASKS: usize = 64;
@@ -94,7 +94,7 @@ impl Soak {
     fn orders(&mut self, work: Work) -> Orders {
         self.processes += 1;
         Orders {
-            url: self.server.url(),
+            reach: Reach::Url(self.server.url()),
             journal: self.path.clone(),
             process: self.processes,
             terms: terms(),
@@ -112,12 +112,13 @@ impl Soak {
             begin_when: None,
             end_when: None,
             grace: 60_000,
+            seed: rand::random(),
         }
     }
 
     fn endless(&mut self) -> Worker {
         let generation = GENERATION.as_millis() as u64;
-        start(&self.orders(Work::Endless { ranks: 2_000, generation }))
+        Worker::start_beside(&self.orders(Work::Endless { ranks: 2_000, generation }))
     }
 
     async fn run(&mut self, length: Duration) {
@@ -164,7 +165,7 @@ impl Soak {
         let has_none = |key: &&str| self.history.check(key).value.is_none();
         let keys = self.history.keys().filter(has_none).map(str::to_owned).collect();
         let orders = self.orders(Work::Answers { keys });
-        let mut last = start(&Orders { tasks: 4, mix: Mix::default(), ..orders });
+        let mut last = Worker::start_beside(&Orders { tasks: 4, mix: Mix::default(), ..orders });
         assert!(last.ended().await.success());
         self.read();
         for key in self.history.keys() {
@@ -199,23 +200,11 @@ impl Soak {
     }
 
     fn show(&self, seconds: u64) {
-        let (history, counts) = (&self.history, &self.report.counts);
+        let history = &self.history;
         println!("soak of {seconds} s, {WORKERS} workers with {TASKS} tasks each");
-        println!("calls            {}", counts.calls);
-        println!("keys             {} ({} succeeded)", counts.keys, counts.succeeded);
-        println!("executions       {}", counts.starts);
-        println!("replays          {}", counts.replays);
-        println!("own errors       {}", counts.own_errors);
-        println!("dropped bodies   {}", counts.dropped);
-        println!("callers gone     {}", counts.gone);
-        println!("lost leases      {}", counts.lost);
-        println!("unrecorded       {}", counts.unrecorded);
-        for (kind, count) in &counts.refusals {
-            println!("refused          {count} {kind}");
-        }
+        print!("{}", self.report.counts);
         println!("refused while up {} StoreUnavailable", self.refused_while_up);
         println!("kills            {} ({} at work)", history.kills(), history.kills_at_work());
-        println!("calls cut        {:?}", counts.cut);
         println!("server restarts  {}", history.restarts);
         println!("violations       {}", self.report.violations.len());
     }
@@ -225,12 +214,6 @@ impl Soak {
 fn terms() -> Terms {
     let terms = Terms::new("soak", Abandon::Retry);
     Terms { lease: 500, max_run: 500, wait: 1_000, expire: 300_000, ..terms }
-}
-
-/// Starts the worker that was built with this program.
-fn start(orders: &Orders) -> Worker {
-    let binary = std::env::current_exe().unwrap().with_file_name("redis-worker");
-    Worker::start(&binary, orders)
 }
 
 /// A moment about that far away.

@@ -3,15 +3,19 @@
 
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Drained, ErrorKind};
-use rand::RngExt as _;
+use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use support::calls::{Caller, Told, until_exists};
 use support::journal::{Journal, What};
+use support::kind::Kind;
 use support::plan::{Plan, Zipf};
-use support::worker::{Orders, Work, end_with_whoever_started_this};
+use support::sentinel::MASTER;
+use support::worker::{Orders, Reach, Work, end_with_whoever_started_this};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -22,15 +26,16 @@ async fn main() -> ExitCode {
     end_with_whoever_started_this();
     let mut told_to_end = signal(SignalKind::terminate()).expect("signals can be heard");
     let journal = Journal::open(&orders.journal, orders.process);
-    let store = Arc::new(connect(&orders.url).await);
+    let store = Arc::new(connect(&orders.reach).await);
     let caller = Caller::new(store, &orders.terms, journal);
     caller.journal.note(What::Up);
     if let Some(path) = &orders.begin_when {
         until_exists(path).await;
     }
     let mut tasks = JoinSet::new();
-    for _ in 0..orders.tasks {
-        tasks.spawn(work(caller.clone(), orders.clone()));
+    for task in 0..orders.tasks {
+        let rng = StdRng::seed_from_u64(orders.seed.wrapping_add(task as u64));
+        tasks.spawn(work(caller.clone(), orders.clone(), rng));
     }
     let finished = async {
         while let Some(ended) = tasks.join_next().await {
@@ -53,10 +58,16 @@ async fn main() -> ExitCode {
 }
 
 /// Connects, also to a server that is being restarted.
-async fn connect(url: &str) -> RedisStore {
+async fn connect(reach: &Reach) -> RedisStore {
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
-        match RedisStore::connect(url).await {
+        let builder = match reach {
+            Reach::Url(url) => RedisStore::builder(url),
+            Reach::Sentinels { urls, replicas } => {
+                RedisStore::sentinel(MASTER, urls).replication(*replicas, Duration::from_secs(1))
+            }
+        };
+        match builder.connect().await {
             Ok(store) => return store,
             Err(error) if Instant::now() > give_up => panic!("{error}"),
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -64,13 +75,13 @@ async fn connect(url: &str) -> RedisStore {
     }
 }
 
-async fn work(caller: Caller, orders: Orders) {
+async fn work(caller: Caller, orders: Orders, mut rng: StdRng) {
     match &orders.work {
         Work::Answers { keys } => {
             let mut keys = keys.clone();
-            keys.shuffle(&mut rand::rng());
+            keys.shuffle(&mut rng);
             for key in keys {
-                if !answer(&caller, &orders, &key).await {
+                if !answer(&caller, &orders, &key, &mut rng).await {
                     return;
                 }
             }
@@ -78,25 +89,55 @@ async fn work(caller: Caller, orders: Orders) {
         Work::Endless { ranks, generation } => {
             let zipf = Zipf::new(*ranks);
             loop {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-                let generation = since.as_millis() / u128::from(*generation);
-                let key = format!("{generation}-{}", zipf.draw(&mut rand::rng()));
-                if caller.call(&key, plan(&orders)).await == Told::Refused(ErrorKind::ShuttingDown)
-                {
+                let key = format!("{}-{}", nth(*generation), zipf.draw(&mut rng));
+                let told = caller.call(&key, plan(&orders, &mut rng)).await;
+                if told == Told::Refused(ErrorKind::ShuttingDown) {
                     return;
                 }
-                let pause = rand::rng().random_range(0..120);
-                tokio::time::sleep(Duration::from_millis(pause)).await;
+                rest(&mut rng).await;
+            }
+        }
+        Work::Mixed { ranks, generation } => {
+            let zipf = Zipf::new(*ranks);
+            loop {
+                let kind = Kind::ALL[rng.random_range(0..Kind::ALL.len())];
+                let count = if kind == Kind::Batch { rng.random_range(1..=4) } else { 1 };
+                let drawn: BTreeSet<_> = (0..count).map(|_| zipf.draw(&mut rng)).collect();
+                let generation = nth(*generation);
+                let key = |rank| kind.key(format_args!("{generation}-{rank}"));
+                let keys: Vec<String> = drawn.into_iter().map(key).collect();
+                let plan = plan(&orders, &mut rng);
+                let told = match &keys[..] {
+                    [key] if kind != Kind::Batch => vec![caller.call(key, plan).await],
+                    keys => caller.call_batch(keys, plan).await,
+                };
+                if told.contains(&Told::Refused(ErrorKind::ShuttingDown)) {
+                    return;
+                }
+                rest(&mut rng).await;
             }
         }
     }
 }
 
+/// How many times so many milliseconds have passed.
+fn nth(generation: u64) -> u128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_millis() / u128::from(generation)
+}
+
+async fn rest(rng: &mut StdRng) {
+    let pause = rng.random_range(0..120);
+    tokio::time::sleep(Duration::from_millis(pause)).await;
+}
+
 /// Calls until there is an answer for good. `false` if there is to be none.
-async fn answer(caller: &Caller, orders: &Orders, key: &str) -> bool {
+async fn answer(caller: &Caller, orders: &Orders, key: &str, rng: &mut StdRng) -> bool {
     loop {
-        match caller.call(key, plan(orders)).await {
-            Told::Value(_) | Told::Refused(ErrorKind::Indeterminate) => return true,
+        match caller.call(key, plan(orders, rng)).await {
+            Told::Value(_) | Told::Refused(ErrorKind::Indeterminate | ErrorKind::Duplicate) => {
+                return true;
+            }
             Told::Refused(ErrorKind::ShuttingDown) => return false,
             Told::OwnError | Told::Gone => {}
             Told::Refused(_) => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -104,7 +145,7 @@ async fn answer(caller: &Caller, orders: &Orders, key: &str) -> bool {
     }
 }
 
-fn plan(orders: &Orders) -> Plan {
-    let plan = orders.mix.draw(&mut rand::rng());
+fn plan(orders: &Orders, rng: &mut StdRng) -> Plan {
+    let plan = orders.mix.draw(rng);
     Plan { until: orders.end_when.clone(), ..plan }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// A situation in which a verb can find a key.
 #[derive(Clone, Copy, Debug)]
-enum Situation {
+pub(super) enum Situation {
     Nothing,
     Running,
     RunningWithPayload,
@@ -53,7 +53,7 @@ impl Situation {
     ];
 
     /// Brings a key into this situation. Returns the request and the attempt of its owner.
-    async fn arrange(self, bench: &Bench<'_>) -> (BeginRequest, AttemptId) {
+    pub(super) async fn arrange(self, bench: &Bench<'_>) -> (BeginRequest, AttemptId) {
         let request = match self {
             Self::RunningWithPayload | Self::Succeeded => asking_with(payloads()[0]),
             Self::RunningBlocked | Self::OverdueBlocked | Self::Abandoned => asking_to_block(),
