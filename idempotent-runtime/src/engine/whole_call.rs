@@ -47,8 +47,8 @@ pin_project! {
     }
 }
 
-/// How far a call has come. Fields are dropped in their order: a shutdown waits for the call, and so
-/// for all that stands before it.
+/// Stages of a call. Fields are dropped in their order: a shutdown waits for the call, and so for all
+/// that stands before it.
 enum Stage<'a, T, E> {
     Refused(Error),
     Begins(Prepared<'a>),
@@ -74,14 +74,6 @@ enum Stage<'a, T, E> {
     Over,
 }
 
-/// The end of a stage that waits.
-enum Arrived<'a, T, E> {
-    Acquired(Acquired<'a>, CallEnd, Prepared<'a>),
-    Answer(Result<T, E>),
-    Ended(Result<Ended, StoreError>),
-    Nothing,
-}
-
 /// The stage that follows, or the answer.
 type Next<'a, T, E> = ControlFlow<Result<Outcome<T>, E>, Stage<'a, T, E>>;
 
@@ -96,23 +88,29 @@ where
         loop {
             // A stage that waits stays where it is: if the body panics, it is dropped before its
             // attempt.
-            let arrived = match this.stage {
+            let next = match this.stage {
                 Stage::Acquires(acquiring) => {
                     let (acquired, end, call) = ready!(acquiring.as_mut().poll(context));
-                    Arrived::Acquired(acquired, end, call)
+                    granted(call, end, this.answers, acquired)
                 }
                 Stage::Runs { .. } | Stage::RunsUnprotected { .. } => {
-                    Arrived::Answer(ready!(this.body.as_mut().poll(context)))
+                    let answer = ready!(this.body.as_mut().poll(context));
+                    answered(mem::replace(this.stage, Stage::Over), this.answers, answer)
                 }
                 Stage::Records { ended, .. } => {
-                    Arrived::Ended(ready!(Pin::new(ended).poll(context)))
+                    let ended = ready!(Pin::new(ended).poll(context));
+                    recorded(mem::replace(this.stage, Stage::Over), this.answers, ended)
                 }
-                Stage::Refused(_) | Stage::Begins(_) | Stage::Over => Arrived::Nothing,
+                Stage::Refused(_) | Stage::Begins(_) | Stage::Over => {
+                    begun(mem::replace(this.stage, Stage::Over), this.answers)
+                }
             };
-            let stage = mem::replace(this.stage, Stage::Over);
-            match next(stage, arrived, this.answers) {
+            match next {
                 ControlFlow::Continue(stage) => *this.stage = stage,
-                ControlFlow::Break(answer) => return Poll::Ready(answer),
+                ControlFlow::Break(answer) => {
+                    *this.stage = Stage::Over;
+                    return Poll::Ready(answer);
+                }
             }
             if let Stage::Runs { running, .. } = this.stage {
                 this.body.as_mut().start(running);
@@ -121,41 +119,23 @@ where
     }
 }
 
-fn next<'a, T, E>(
-    stage: Stage<'a, T, E>,
-    arrived: Arrived<'a, T, E>,
-    answers: &Answers<T, E>,
-) -> Next<'a, T, E> {
-    match (stage, arrived) {
-        (Stage::Refused(error), _) => ControlFlow::Break(Err(refuse(error, answers))),
-        (Stage::Begins(call), _) => {
-            let end = CallEnd::new(call.operation.clone());
-            match acquire_now(&call) {
-                Some(acquired) => granted(call, end, answers, acquired),
-                None => ControlFlow::Continue(Stage::Acquires(Box::pin(async move {
-                    let acquired = acquire(&call).await;
-                    (acquired, end, call)
-                }))),
-            }
-        }
-        (_, Arrived::Acquired(acquired, end, call)) => granted(call, end, answers, acquired),
-        (Stage::Runs { mut running, end, call }, Arrived::Answer(answer)) => {
-            let ended = running.end(verb(&running, answers, &answer));
-            ControlFlow::Continue(Stage::Records { ended, answer, running, end, call })
-        }
-        (Stage::RunsUnprotected { end, call }, Arrived::Answer(answer)) => {
-            drop(end);
-            drop(call);
-            ControlFlow::Break(unprotected(answer))
-        }
-        (Stage::Records { answer, running, mut end, call, .. }, Arrived::Ended(ended)) => {
-            let answer = conclude(&running, answers, answer, ended, &mut end);
-            drop(running);
-            drop(end);
-            drop(call);
-            ControlFlow::Break(answer)
-        }
+/// The first poll.
+fn begun<'a, T, E>(stage: Stage<'a, T, E>, answers: &Answers<T, E>) -> Next<'a, T, E> {
+    let call = match stage {
+        Stage::Begins(call) => call,
+        Stage::Refused(error) => return ControlFlow::Break(Err(refuse(error, answers))),
         _ => panic!("a call was polled after it had ended"),
+    };
+    let end = CallEnd::new(call.operation.clone());
+    match acquire_now(&call) {
+        Some(acquired) => granted(call, end, answers, acquired),
+        None => ControlFlow::Continue(Stage::Acquires(Box::pin(async move {
+            // Dropped in reverse.
+            let call = call;
+            let end = end;
+            let acquired = acquire(&call).await;
+            (acquired, end, call)
+        }))),
     }
 }
 
@@ -179,4 +159,40 @@ fn granted<'a, T, E>(
             ControlFlow::Break(answer)
         }
     }
+}
+
+/// The body has answered.
+fn answered<'a, T, E>(
+    stage: Stage<'a, T, E>,
+    answers: &Answers<T, E>,
+    answer: Result<T, E>,
+) -> Next<'a, T, E> {
+    match stage {
+        Stage::Runs { mut running, end, call } => {
+            let ended = running.end(verb(&running, answers, &answer));
+            ControlFlow::Continue(Stage::Records { ended, answer, running, end, call })
+        }
+        Stage::RunsUnprotected { end, call } => {
+            drop(end);
+            drop(call);
+            ControlFlow::Break(unprotected(answer))
+        }
+        other => ControlFlow::Continue(other),
+    }
+}
+
+/// The store has recorded the answer, or has not.
+fn recorded<'a, T, E>(
+    stage: Stage<'a, T, E>,
+    answers: &Answers<T, E>,
+    ended: Result<Ended, StoreError>,
+) -> Next<'a, T, E> {
+    let Stage::Records { answer, running, mut end, call, .. } = stage else {
+        return ControlFlow::Continue(stage);
+    };
+    let answer = conclude(&running, answers, answer, ended, &mut end);
+    drop(running);
+    drop(end);
+    drop(call);
+    ControlFlow::Break(answer)
 }
