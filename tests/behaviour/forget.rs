@@ -40,6 +40,7 @@ async fn whoever_holds_a_key_that_is_freed_in_its_process_is_told_at_once() {
         }
         let renewals = bench.store.calls(Verb::Renew);
         assert_eq!(bench.op().forget(true).await.unwrap(), Forgotten::Freed);
+        until(|| held.attempt.is_lost()).await;
         held.attempt.lost().await;
         // Neither the waiter nor a later caller waits for a renewal: no clock was moved.
         assert_eq!(waiting.await.unwrap().unwrap(), 2);
@@ -95,8 +96,8 @@ async fn whoever_holds_a_key_that_is_freed_elsewhere_is_told_by_its_next_renewal
     assert_eq!(neighbour(&bench).op().forget(true).await.unwrap(), Forgotten::Freed);
     assert!(!held.attempt.is_lost());
     bench.clock.advance(LEASE / 3);
-    held.attempt.lost().await;
     until(|| held.attempt.is_lost()).await;
+    held.attempt.lost().await;
     held.go.send(()).unwrap();
     assert_eq!(held.task.await.unwrap().unwrap_err().kind(), ErrorKind::Superseded);
 }
