@@ -272,7 +272,7 @@ pub async fn until_exists(path: &Path) {
 
 /// Waits for an answer, and tells whether it was returned unrecorded.
 pub(crate) async fn listen<T>(call: impl Future<Output = T>) -> (T, bool) {
-    let answer = call.with_subscriber(LISTENER.clone()).await;
+    let answer = call.with_subscriber(LISTENERS[0].clone()).await;
     // Said on this thread, in the poll that has just returned.
     (answer, UNRECORDED.replace(false))
 }
@@ -283,7 +283,11 @@ thread_local! {
 
 /// Hears that an answer was returned although the store had not acknowledged it. The answer itself
 /// does not say so, and such a call may be followed by another run.
-static LISTENER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(Listener));
+///
+/// There are two because with a single one `tracing` decides for the whole process by what listens
+/// in the task that meets an event first, and in the task of a detached body nothing does.
+static LISTENERS: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [Dispatch::new(Listener), Dispatch::new(Listener)]);
 
 struct Listener;
 

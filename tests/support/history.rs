@@ -145,6 +145,16 @@ impl History {
         }
     }
 
+    /// The steps of a key in their order, one a line.
+    pub fn story(&self, key: &str) -> String {
+        let mut steps: Vec<_> = self.keys.get(key).map_or(&[][..], |it| &it.steps).iter().collect();
+        steps.sort_by_key(|step| step.at);
+        let line = |KeyStep { at, call, step }: &KeyStep| {
+            format!("{at} process {} call {}: {step:?}\n", call.process, call.number)
+        };
+        steps.into_iter().map(line).collect()
+    }
+
     /// How many processes were killed.
     pub fn kills(&self) -> usize {
         self.killed.len()

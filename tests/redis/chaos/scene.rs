@@ -171,8 +171,8 @@ impl Scene {
         println!("records left     {records}");
         println!("memory taken on  {} KiB", self.grown >> 10);
         println!("violations       {} {:?}", report.violations.len(), report.violated());
-        for violation in report.violations.iter().take(20) {
-            println!("                 {violation}");
+        for violation in report.violations.iter().take(10) {
+            println!("\n{violation}\n{}", history.story(&violation.key));
         }
     }
 }
