@@ -186,3 +186,55 @@ async fn a_batch_that_is_dropped_before_it_is_answered_is_released() {
     }
     assert_eq!(values(run(&bench, &[1, 2]).await), [(1, false), (2, false)]);
 }
+
+#[tokio::test]
+async fn the_key_of_a_failed_row_is_free_when_the_batch_returns() {
+    for bench in both() {
+        let body = |rows: Vec<u8>| async move {
+            rows.iter().map(|_| Err::<u8, _>(OwnError::new("mine"))).collect()
+        };
+        let answers = bench.op().run_batch([(1, 1), (1, 1)], body).await;
+        assert!(answers.iter().all(Result::is_err), "{answers:?}");
+        // The second row asked for the key that the first one had freed, and has given it back.
+        let state = bench.op().key(1).get().await.unwrap().map(|record| record.head.state);
+        assert_eq!(state, Some(State::FailedFree));
+    }
+}
+
+/// One copy of its `begin` was answered by a record that is gone when the other copy arrives.
+#[tokio::test]
+async fn a_refused_row_is_released_if_a_copy_of_its_begin_arrives_late() {
+    let bench = remote();
+    let held = bench.hang();
+    until(|| bench.runs() == 1).await;
+    let refused = bench.store.calls(Verb::Begin);
+    bench.store.fault_at(Verb::Begin, refused + 1, Fault::Late(StoreErrorKind::Unavailable));
+    let batch = tokio::spawn({
+        let other = support::neighbour(&bench);
+        async move {
+            let body =
+                |rows: Vec<u8>| async move { rows.into_iter().map(Ok::<_, Error>).collect() };
+            other.op().run_batch([("k", 1)], body).await.pop().unwrap()
+        }
+    });
+    until(|| {
+        bench.clock.advance(Duration::from_millis(10));
+        batch.is_finished()
+    })
+    .await;
+    assert_eq!(batch.await.unwrap().unwrap_err().kind(), ErrorKind::InProgress);
+    held.abort();
+    until_async(|| async {
+        let state = bench.op().get().await.unwrap().map(|record| record.head.state);
+        state == Some(State::FailedFree)
+    })
+    .await;
+    assert_eq!(bench.store.deliver_late().await, 1);
+    until_async(|| async {
+        bench.clock.advance(Duration::from_millis(10));
+        let state = bench.op().get().await.unwrap().map(|record| record.head.state);
+        state == Some(State::FailedFree)
+    })
+    .await;
+    assert!(bench.store.calls(Verb::Release) > 0);
+}
