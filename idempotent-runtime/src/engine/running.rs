@@ -147,19 +147,21 @@ impl<'a> Running<'a> {
         Ok(self)
     }
 
-    /// Arms the key, again and again within the lease if the store does not answer.
+    /// Arms the key. If the store does not answer, it is asked again until the lease as it was granted
+    /// is over: renewals that are answered meanwhile do not keep the caller waiting.
     async fn arm(&mut self, request: &ArmRequest) -> Result<(), StoreError> {
         let core = Arc::clone(self.instance.core());
         let ArmRequest { key, attempt, linger } = request;
         let mut backoff = Backoff::new(RESEND_PAUSE);
+        let until = self.lease.deadline();
         loop {
             let sent_at = core.clock.now();
-            if self.lease.is_over() {
+            if sent_at >= until || self.lease.is_lost() {
                 return Err(too_late());
             }
             // Until it is answered it may take effect at any time, also after this future is gone.
             let copies = std::mem::replace(&mut self.copies, Copies::Unanswered);
-            let patience = core.sleep_until(self.lease.deadline());
+            let patience = core.sleep_until(until);
             let timer = StoreTimer::start(&"arm");
             let First::Left(answer) = race(core.store.arm(key, attempt, *linger), patience).await
             else {
