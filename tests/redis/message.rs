@@ -13,6 +13,10 @@ pub(crate) enum Message {
     /// Replaces a record by one that blocks.
     Arm,
     Renew,
+    /// Reads a record and how long it lives.
+    Look,
+    /// Marks a record that somebody waits for.
+    Mark,
     /// Replaces or writes a record that says how an attempt ended.
     End(State),
     /// Deletes a record whose body never ran.
@@ -26,6 +30,9 @@ impl Message {
         let (record, next) = match (&*command.name(), words) {
             ("SET", [_, record, next, ..]) => (record, next),
             ("DELEX" | "DELIFEQ", [_, record, ..]) => return Some((Self::Delete, record)),
+            ("EVALSHA", [_, hash, _, record]) => {
+                return Self::by_hash(hash).map(|it| (it, &**record));
+            }
             ("EVAL" | "EVALSHA", [_, _, _, record, _, _]) => return Some((Self::Renew, record)),
             ("EVAL" | "EVALSHA", [_, _, _, record, _, next, _, _, _, _]) => (record, next),
             _ => return None,
@@ -38,6 +45,17 @@ impl Message {
             Some(state) => Self::End(state),
         };
         Some((message, record))
+    }
+
+    /// The message that a script without arguments is.
+    fn by_hash(hash: &[u8]) -> Option<Self> {
+        let scripts = [
+            (Self::Look, include_str!("../../idempotent-runtime/src/store/redis/scripts/look.lua")),
+            (Self::Mark, include_str!("../../idempotent-runtime/src/store/redis/scripts/mark.lua")),
+        ];
+        let found =
+            scripts.iter().find(|(_, text)| redis::Script::new(text).get_hash().as_bytes() == hash);
+        found.map(|(message, _)| *message)
     }
 
     /// Whether a command is this message about this record.

@@ -25,15 +25,6 @@ async fn begin(process: &Process, key: &str) -> Attempt {
     }
 }
 
-/// Marks a record that somebody waits for.
-fn marks(key: &str) -> impl Fn(&Command) -> bool + Clone + Send + 'static {
-    let record = name(key);
-    move |command| {
-        let is_script = ["EVAL", "EVALSHA"].contains(&&*command.name());
-        is_script && command.words().len() == 4 && command.has(&record)
-    }
-}
-
 fn subscribes(command: &Command) -> bool {
     command.name() == "SUBSCRIBE"
 }
@@ -41,8 +32,9 @@ fn subscribes(command: &Command) -> bool {
 /// A call of `waiter` that waits for an attempt of another process, and has looked at it `looks`
 /// times since the proxy counts.
 async fn until_looked(waiter: &Process, key: &str, looks: usize) {
-    let look = Message::Begin.about(&name(key));
-    until(|| waiter.proxy.answered(&look) >= looks).await;
+    // The first one asks for the right to run; the others only look.
+    let (first, others) = (Message::Begin.about(&name(key)), Message::Look.about(&name(key)));
+    until(|| waiter.proxy.answered(&first) + waiter.proxy.answered(&others) >= looks).await;
 }
 
 /// Has the process listen, by a call that waits for another process and is woken.
@@ -88,7 +80,7 @@ async fn an_attempt_that_ends_while_it_is_being_watched_wakes_although_the_next_
     listen(&owner, &waiter).await;
     let first = begin(&owner, "k").await;
     let gate = Gate::new();
-    waiter.proxy.fault_at(1, marks("k"), Fault::HoldReply(gate.clone()));
+    waiter.proxy.fault_at(1, Message::Mark.about(&name("k")), Fault::HoldReply(gate.clone()));
     let call = waiter.spawn("k");
     // The first attempt is marked, and the waiter does not know it yet.
     until(|| gate.held() == 1).await;
