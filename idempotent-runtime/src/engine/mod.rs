@@ -8,6 +8,7 @@
 mod acquire;
 mod admission;
 mod ask;
+mod awaited;
 mod backoff;
 mod batch;
 mod begin;
@@ -24,7 +25,8 @@ mod settle;
 mod slots;
 mod values;
 
-pub(crate) use self::acquire::{Acquired, MOST_FAILED, acquire, acquire_now};
+pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
+pub(crate) use self::awaited::MOST_FAILED;
 pub(crate) use self::batch::run_batch;
 pub(crate) use self::call::{Call, InstanceRef, Prepared, Underway, record_key};
 pub(crate) use self::core::Core;

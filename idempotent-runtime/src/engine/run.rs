@@ -1,6 +1,7 @@
 //! A whole call: acquire, run, record, answer.
 
-use super::acquire::{Acquired, MOST_FAILED, acquire, acquire_now};
+use super::acquire::{Acquired, acquire, acquire_now};
+use super::awaited::MOST_FAILED;
 use super::call::Prepared;
 use super::lease::Lease;
 use super::running::Running;

@@ -283,7 +283,9 @@ fn shared(verb: &Verb, ended: Option<Ended>, number: u32) -> Shared {
         }
         // One that was superseded had lost its key before: nobody waited for it any more. What was
         // not acknowledged is counted by those who see it in the record.
-        (Verb::Fail(_) | Verb::Abandon, Some(Ended::Recorded | Ended::Vanished)) => Shared::Failed,
+        (Verb::Fail(_) | Verb::Abandon, Some(Ended::Recorded | Ended::Vanished)) => {
+            Shared::Failed { number }
+        }
         _ => Shared::Again,
     }
 }
