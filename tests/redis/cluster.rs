@@ -111,6 +111,38 @@ fn listener(store: impl Store) -> Idempotency {
     Idempotency::builder().store(store).config(config).build().unwrap()
 }
 
+/// Sharded channels are those of single records; what operators free is told to the whole cluster.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_holder_hears_in_a_cluster_that_its_key_was_freed() {
+    for binary in servers() {
+        let cluster = Cluster::start(&binary).await;
+        let holder = listener(store(&cluster).await);
+        let operator = listener(store(&cluster).await);
+        let Begin::Fresh(held) = holder.operation("op").key("k").begin().await.unwrap() else {
+            panic!("the key is not free");
+        };
+        let waiting = tokio::spawn({
+            let holder = holder.clone();
+            async move { holder.operation("op").key("k").run(async { Ok::<_, Error>(2) }).await }
+        });
+        until_async(|| async {
+            let mut subscribers = 0;
+            for node in &cluster.nodes {
+                let mut count = redis::cmd("PUBSUB");
+                count.arg("NUMSUB").arg("idempotent:freed");
+                let answer: (String, usize) =
+                    count.query_async(&mut node.connection().await).await.unwrap();
+                subscribers += answer.1;
+            }
+            subscribers > 0
+        })
+        .await;
+        operator.operation("op").key("k").forget(true).await.unwrap();
+        held.lost().await;
+        assert_eq!(waiting.await.unwrap().unwrap(), 2);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_woken_across_processes_also_when_their_slots_move() {
     let cluster = Cluster::start(&installed()).await;

@@ -6,6 +6,7 @@
 
 use super::admission::{Permit, around};
 use super::ask::{ask, look_now};
+use super::awaited::Awaited;
 use super::begin::{BeginAnswer, begin_local};
 use super::call::Prepared;
 use super::lease::Lease;
@@ -55,10 +56,6 @@ pub(crate) enum Acquired<'a> {
     TooLate(StoreError),
 }
 
-/// How many failed attempts a call waits for. Those who wait for one that fails run one after the
-/// other, so with more of them each would make another run of a body that is bound to fail.
-pub(crate) const MOST_FAILED: u32 = 2;
-
 /// Asks a local store, and none if the instance is disabled. `None` if the call has to wait, or the
 /// store is not local.
 pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> Option<Acquired<'a>> {
@@ -88,31 +85,30 @@ pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> Option<Acquired<'a>> {
 /// Asks the store, and waits if the call's mode says so.
 pub(crate) async fn acquire<'a>(call: &Prepared<'a>) -> Acquired<'a> {
     if call.core().local || call.policy.mode == Mode::Window {
-        return ask(call, None, 0).await;
+        return ask(call, None, Awaited::default()).await;
     }
     let waits = if call.policy.waits() { Waits::Yes } else { Waits::No };
     let deadline = call.called_at.after(call.policy.wait);
     let mut place = Place::join(call.core(), &call.key);
-    // The failed attempts that this call waited for in slots that it has left.
-    let mut failed = 0;
+    let mut awaited = Awaited::default();
     let mut waiting = None;
     loop {
         let changed = place.changed();
         let turn = place.turn(call.fingerprint, waits);
-        let has_failed = waits == Waits::Yes && failed + place.failed() >= MOST_FAILED;
+        place.tell(&mut awaited);
+        let gives_up = waits == Waits::Yes && awaited.is_over();
         match turn {
             Turn::Mismatch => return Acquired::Mismatch,
-            Turn::Share(Shared::Again | Shared::Failed) if !has_failed => {
-                failed += place.failed();
+            Turn::Share(Shared::Again | Shared::Failed { .. }) if !gives_up => {
                 place = Place::join(call.core(), &call.key);
             }
             Turn::Share(shared @ (Shared::Succeeded { .. } | Shared::FailedFinal { .. })) => {
                 return shared.into();
             }
             // If it was to sit, it gets up again and the next one sits.
-            _ if has_failed => return Acquired::FailedTwice,
+            _ if gives_up => return Acquired::FailedTwice,
             Turn::Share(shared) => return shared.into(),
-            Turn::Sit(_) => return ask(call, Some(place), failed).await,
+            Turn::Sit(_) => return ask(call, Some(place), awaited).await,
             Turn::InFlight(lease_left) => return Acquired::InFlight { lease_left },
             Turn::Wait if waits == Waits::No => changed.await,
             Turn::Wait => {
@@ -146,7 +142,7 @@ impl From<Shared> for Acquired<'_> {
             Shared::FailedFinal { number, value } => Self::FailedFinal { number, value },
             Shared::Indeterminate { number } => Self::Indeterminate { number },
             Shared::Refused(kind, text) => Self::Refused(StoreError::new(kind, text)),
-            Shared::Again | Shared::Failed => Self::InFlight { lease_left: Duration::ZERO },
+            Shared::Again | Shared::Failed { .. } => Self::InFlight { lease_left: Duration::ZERO },
         }
     }
 }

@@ -4,8 +4,9 @@
 //! Looking changes nothing. It tells what became of the attempt that was waited for, before another
 //! one is asked for: a caller counts the failed attempts that it waited for, and stops at two.
 
-use super::acquire::{Acquired, MOST_FAILED, settle_in};
+use super::acquire::{Acquired, acquired, settle_in};
 use super::admission::{Full, Permit, around};
+use super::awaited::Awaited;
 use super::backoff::Backoff;
 use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, begin};
 use super::call::Prepared;
@@ -18,20 +19,21 @@ use crate::store::{Begun, Record, State, StoreError, StoreErrorKind, Token, Watc
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Asks until there is an answer, the wait is over, or too many attempts have failed. The call has
-/// waited for `failed` of them before.
+/// Asks until there is an answer, the wait is over, or too many attempts have failed, those included
+/// that the call has waited for before.
 pub(super) async fn ask<'a>(
     call: &Prepared<'a>,
     mut place: Option<Place>,
-    failed: u32,
+    mut awaited: Awaited,
 ) -> Acquired<'a> {
     let core = call.core();
     let deadline = call.called_at.after(call.policy.wait);
     let mut backoff = Backoff::new(core.config.load().retry_interval);
-    let mut awaited = Awaited { number: None, failed };
-    // A local store has been asked once already.
-    let mut looks = call.policy.waits() && core.local;
-    let mut watching = looks;
+    // A local store has been asked once already. Who has waited before may have been slow to wake. But
+    // who goes on with a token that was sent before would see that token, and wait for itself.
+    let continues = place.as_ref().is_some_and(|place| place.sent.is_some());
+    let mut looks = call.policy.waits() && (core.local || awaited.is_known() && !continues);
+    let mut watching = call.policy.waits() && core.local;
     let mut watch = None;
     let mut waiting = None;
     loop {
@@ -45,10 +47,9 @@ pub(super) async fn ask<'a>(
             false => None,
         };
         if let Some(looked) = &looked {
-            awaited.sees(looked, place.as_ref());
+            looked.tell(&mut awaited, place.as_ref());
         }
-        let gives_up = call.policy.waits() && awaited.failed(place.as_ref()) >= MOST_FAILED;
-        if gives_up && looked.as_ref().is_none_or(Looked::is_open) {
+        if call.policy.waits() && awaited.is_over() && looked.as_ref().is_none_or(Looked::is_open) {
             return Acquired::FailedTwice;
         }
         let asked = match looked.map(|looked| looked.answer) {
@@ -60,7 +61,19 @@ pub(super) async fn ask<'a>(
             return Acquired::OverLimit { limit: *limit };
         }
         let Ok(Begun::InFlight { retry_after }) = answer.answer else {
-            return settle_in(call, answer, place, permit.into_permit()).await;
+            let too_many = match &answer.answer {
+                Ok(Begun::Fresh(attempt)) => {
+                    call.policy.waits() && !awaited.may_run(attempt.number)
+                }
+                _ => false,
+            };
+            let permit = permit.into_permit();
+            if too_many {
+                // Others ran between the look and the grant. Dropped, that is released.
+                drop(acquired(call, answer, place, permit));
+                return Acquired::FailedTwice;
+            }
+            return settle_in(call, answer, place, permit).await;
         };
         // Who waits for another body runs none.
         drop(permit);
@@ -81,44 +94,6 @@ pub(super) async fn ask<'a>(
             // Most likely it has ended: look at once, and watch again only if it has not.
             (watch, watching) = (None, false);
         }
-    }
-}
-
-/// The attempts that a call has waited for.
-struct Awaited {
-    /// The number of the one that is waited for, as far as that is known.
-    number: Option<u32>,
-    /// How many ended without an answer, except for those that the slot counts.
-    failed: u32,
-}
-
-impl Awaited {
-    /// Counts what ended without an answer since the last look.
-    ///
-    /// A lease that ran out is not a failure while its record is there; under the number of a
-    /// successor it looks like one. So does a release, of any attempt but a record's first.
-    fn sees(&mut self, looked: &Looked, place: Option<&Place>) {
-        let Some((state, number)) = looked.state else { return };
-        let awaited = self.number.unwrap_or(number);
-        let (failed, next) = match state {
-            State::Processing => (number.saturating_sub(awaited), number),
-            State::FailedFree => {
-                let next = number.saturating_add(1);
-                (next.saturating_sub(awaited), next)
-            }
-            _ => return,
-        };
-        self.number = Some(next);
-        match place {
-            // Those who wait here have waited for the same.
-            Some(place) if failed > 0 => place.failed_elsewhere(failed),
-            Some(_) => {}
-            None => self.failed += failed,
-        }
-    }
-
-    fn failed(&self, place: Option<&Place>) -> u32 {
-        self.failed + place.map_or(0, Place::failed)
     }
 }
 
@@ -220,6 +195,24 @@ impl Looked {
         let state = living.map(|living| (living.head.state, living.head.attempt.number));
         let (answer, _) = table::begin(living, &request);
         Self { answer: answer.with_value(|| record.and_then(|record| record.value)), state }
+    }
+
+    /// Tells the call, and those who wait with it, what the record says of the attempt.
+    fn tell(&self, awaited: &mut Awaited, place: Option<&Place>) {
+        match self.state {
+            Some((State::Processing, number)) if matches!(self.answer, Begun::Fresh(_)) => {
+                awaited.sees_lease_over(number);
+            }
+            Some((State::Processing, number)) => {
+                awaited.sees_running(number);
+                place.inspect(|place| place.runs_elsewhere(number));
+            }
+            Some((State::FailedFree, number)) => {
+                awaited.sees_failed(number);
+                place.inspect(|place| place.failed_elsewhere(number));
+            }
+            _ => {}
+        }
     }
 
     /// Whether the record holds no answer for the call.

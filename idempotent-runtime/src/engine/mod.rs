@@ -9,6 +9,7 @@
 mod acquire;
 mod admission;
 mod ask;
+mod awaited;
 mod backlog;
 mod backoff;
 mod batch;
@@ -30,7 +31,8 @@ mod slots;
 mod values;
 mod whole_call;
 
-pub(crate) use self::acquire::{Acquired, MOST_FAILED, acquire, acquire_now};
+pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
+pub(crate) use self::awaited::MOST_FAILED;
 pub(crate) use self::batch::run_batch;
 pub(crate) use self::call::{Call, InstanceRef, Prepared, Underway, record_key};
 pub(crate) use self::core::Core;

@@ -1,5 +1,6 @@
 //! A caller's place in a slot, given up in good order when the caller goes.
 
+use super::awaited::Awaited;
 use super::core::Core;
 use super::lease::Lease;
 use super::release;
@@ -61,13 +62,17 @@ impl Place {
         self.member.holder()
     }
 
-    /// How many attempts ended without an answer while this caller was here.
-    pub(crate) fn failed(&self) -> u32 {
-        self.member.failed()
+    /// Tells a call what has been seen here of the attempts that it waits for.
+    pub(super) fn tell(&self, awaited: &mut Awaited) {
+        self.member.tell(awaited);
     }
 
-    pub(crate) fn failed_elsewhere(&self, failed: u32) {
-        self.member.failed_elsewhere(failed);
+    pub(super) fn runs_elsewhere(&self, number: u32) {
+        self.member.runs_elsewhere(number);
+    }
+
+    pub(super) fn failed_elsewhere(&self, number: u32) {
+        self.member.failed_elsewhere(number);
     }
 
     pub(crate) fn in_flight_elsewhere(&self, left: Duration) {

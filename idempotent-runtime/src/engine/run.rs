@@ -1,6 +1,7 @@
 //! The decisions of a call: what its mode makes of the store's answer, and how its own is recorded.
 
-use super::acquire::{Acquired, MOST_FAILED};
+use super::acquire::Acquired;
+use super::awaited::MOST_FAILED;
 use super::call::Prepared;
 use super::running::Running;
 use super::settle::{Ended, Verb};

@@ -365,9 +365,10 @@ fn shared(verb: &Verb, ended: Option<Ended>, number: u32) -> Shared {
         (Verb::Fail(Failure::Final(value)), Some(Ended::Recorded)) => {
             Shared::FailedFinal { number, value: value.clone() }
         }
-        // A body that was superseded had lost its key before: nobody waited for it any more.
-        (Verb::Fail(_) | Verb::Abandon, ended) if ended != Some(Ended::Superseded) => {
-            Shared::Failed
+        // One that was superseded had lost its key before: nobody waited for it any more. What was
+        // not acknowledged is counted by those who see it in the record.
+        (Verb::Fail(_) | Verb::Abandon, Some(Ended::Recorded | Ended::Vanished)) => {
+            Shared::Failed { number }
         }
         _ => Shared::Again,
     }

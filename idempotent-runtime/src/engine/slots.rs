@@ -5,6 +5,7 @@
 //! passes on when its holder goes. So at most one `begin` of a key is under way per process, and
 //! none is forgotten.
 
+use super::awaited::{Attempts, Awaited};
 use super::lease::Lease;
 use crate::clock::Moment;
 use crate::fingerprint::Fingerprint;
@@ -44,8 +45,8 @@ struct State {
     in_flight: Option<Duration>,
     /// The attempt that runs in this process.
     holder: Option<Arc<Lease>>,
-    /// How many attempts ended without an answer while this slot's callers waited for them.
-    failed: u32,
+    /// What was seen of the attempts that its callers wait for.
+    attempts: Attempts,
 }
 
 #[derive(Debug)]
@@ -117,8 +118,10 @@ pub(crate) enum Shared {
         number: u32,
     },
     Refused(StoreErrorKind, String),
-    /// Ask again: its body ended without an answer.
-    Failed,
+    /// Ask again: the body of this attempt ended without an answer.
+    Failed {
+        number: u32,
+    },
     /// Ask again: the attempt does not hold the key any more, or the answer was not for everybody.
     Again,
 }
@@ -149,13 +152,13 @@ impl Slots {
             Entry::Occupied(entry) => {
                 let mut state = lock(&entry.get().state);
                 state.members += 1;
-                Member { slot: Arc::clone(entry.get()), failed_before: state.failed }
+                Member { slot: Arc::clone(entry.get()), at_join: state.attempts }
             }
             Entry::Vacant(entry) => {
-                let seat = Seat::Free(None);
-                let state = State { seat, members: 1, in_flight: None, holder: None, failed: 0 };
+                let (seat, attempts) = (Seat::Free(None), Attempts::default());
+                let state = State { seat, members: 1, in_flight: None, holder: None, attempts };
                 let slot = Slot { state: Mutex::new(state), changed: Arc::default() };
-                Member { slot: Arc::clone(entry.insert(Arc::new(slot))), failed_before: 0 }
+                Member { slot: Arc::clone(entry.insert(Arc::new(slot))), at_join: attempts }
             }
         }
     }
@@ -192,7 +195,9 @@ impl Slots {
         }
         drop(shard);
         let mut state = lock(&member.slot.state);
-        state.failed += u32::from(matches!(shared, Shared::Failed));
+        if let Shared::Failed { number } = shared {
+            state.attempts.failed = Some(number);
+        }
         state.seat = Seat::Settled(fingerprint, shared);
         drop(state);
         member.slot.changed.notify_waiters();
@@ -212,8 +217,8 @@ impl Slots {
 #[derive(Debug)]
 pub(crate) struct Member {
     slot: Arc<Slot>,
-    /// How many attempts had failed here before this caller came.
-    failed_before: u32,
+    /// What had been seen here before this caller came.
+    at_join: Attempts,
 }
 
 impl Member {
@@ -233,7 +238,7 @@ impl Member {
             }
             (Seat::Taken | Seat::Running(_), _) => Turn::Wait,
             // A key that was freed is bound to no payload: whoever waited has waited for this.
-            (Seat::Settled(_, Shared::Failed), _) => Turn::Share(Shared::Failed),
+            (Seat::Settled(_, shared @ Shared::Failed { .. }), _) => Turn::Share(shared.clone()),
             // Whoever found out had its own payload compared; another one has to ask itself.
             (Seat::Settled(settled, _), _) if fingerprint.is_some() && fingerprint != *settled => {
                 Turn::Share(Shared::Again)
@@ -242,14 +247,20 @@ impl Member {
         }
     }
 
-    /// How many attempts ended without an answer while this caller was here.
-    pub(crate) fn failed(&self) -> u32 {
-        lock(&self.slot.state).failed - self.failed_before
+    /// Tells a call what has been seen here of the attempts that it waits for.
+    pub(super) fn tell(&self, awaited: &mut Awaited) {
+        awaited.hears(lock(&self.slot.state).attempts, self.at_join);
     }
 
-    /// The one who sits saw so many attempts of other processes end without an answer.
-    pub(crate) fn failed_elsewhere(&self, failed: u32) {
-        lock(&self.slot.state).failed += failed;
+    /// The one who sits saw an attempt of another process run.
+    pub(super) fn runs_elsewhere(&self, number: u32) {
+        lock(&self.slot.state).attempts.running = Some(number);
+        self.slot.changed.notify_waiters();
+    }
+
+    /// The one who sits saw that an attempt of another process has failed.
+    pub(super) fn failed_elsewhere(&self, number: u32) {
+        lock(&self.slot.state).attempts.failed = Some(number);
         self.slot.changed.notify_waiters();
     }
 
@@ -275,7 +286,9 @@ impl Member {
 
     /// Whose lease it is that the body runs under.
     pub(crate) fn held_by(&self, lease: &Arc<Lease>) {
-        lock(&self.slot.state).holder = Some(Arc::clone(lease));
+        let mut state = lock(&self.slot.state);
+        state.attempts.running = Some(lease.attempt().number);
+        state.holder = Some(Arc::clone(lease));
     }
 
     /// The attempt that runs in this process, if one does.

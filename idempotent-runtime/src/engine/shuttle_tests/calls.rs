@@ -148,23 +148,101 @@ fn callers_that_go_away_leave_the_key_to_those_who_stay() {
         let idem = instance(remote.clone(), &clock);
         let bodies = Arc::new(Bodies::default());
         let stays = call(&idem, &bodies);
-        let leave = [call(&idem, &bodies), call(&idem, &bodies)];
+        let leaves = call(&idem, &bodies);
         let stays_too = call(&idem, &bodies);
+        for _ in 0..thread_rng().gen_range(0..16) {
+            shuttle::thread::yield_now();
+        }
+        leaves.abort();
+        let answer = block_on(stays).unwrap().unwrap();
+        assert_eq!(block_on(stays_too).unwrap().unwrap(), answer);
+        if let Ok(own) = block_on(leaves) {
+            assert_eq!(own.unwrap(), answer);
+        }
+        assert_nothing_left(&idem);
+        assert_eq!(assert_nothing_held(&remote, &record_key(&idem)), Some(State::Succeeded));
+    });
+}
+
+/// Bodies that are dropped are failed attempts: who has waited for two of them does not run.
+#[test]
+fn callers_that_go_away_one_after_the_other_leave_nobody_waiting() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        let idem = instance(remote.clone(), &clock);
+        let bodies = Arc::new(Bodies::default());
+        let stay = [call(&idem, &bodies), call(&idem, &bodies)];
+        let leave = [call(&idem, &bodies), call(&idem, &bodies)];
         for leaving in &leave {
             for _ in 0..thread_rng().gen_range(0..8) {
                 shuttle::thread::yield_now();
             }
             leaving.abort();
         }
-        let answer = block_on(stays).unwrap().unwrap();
-        assert_eq!(block_on(stays_too).unwrap().unwrap(), answer);
-        for left in leave {
-            if let Ok(own) = block_on(left) {
-                assert_eq!(own.unwrap(), answer);
+        let mut answers = Vec::new();
+        for stays in stay {
+            match block_on(stays).unwrap() {
+                Ok(answer) => answers.push(answer),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::InProgress);
+                    assert!(bodies.started() > 0, "nothing failed that it could have waited for");
+                }
             }
         }
+        for left in leave {
+            answers.extend(block_on(left).ok().map(Result::unwrap));
+        }
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
         assert_nothing_left(&idem);
-        assert_eq!(assert_nothing_held(&remote, &record_key(&idem)), Some(State::Succeeded));
+        assert_nothing_held(&remote, &record_key(&idem));
+    });
+}
+
+/// The end of a call whose body never succeeds.
+#[derive(Debug)]
+enum Failed {
+    Body,
+    Refused(ErrorKind),
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self::Refused(error.kind())
+    }
+}
+
+/// Nobody hangs behind bodies that fail, and whoever does not run has waited for two of them.
+#[test]
+fn callers_of_a_body_that_fails_all_end() {
+    check::many(|| {
+        let (_, clock) = clock();
+        let remote = Remote::new(memory(&clock));
+        for idem in [instance(remote.clone(), &clock), instance(memory(&clock), &clock)] {
+            let bodies = Arc::new(Bodies::default());
+            let calls: Vec<_> = (0..4)
+                .map(|_| {
+                    let (idem, bodies) = (idem.clone(), Arc::clone(&bodies));
+                    spawn(async move {
+                        let body = async {
+                            bodies.run().await;
+                            Err::<u32, _>(Failed::Body)
+                        };
+                        idem.operation("o").key(1).run(body).await
+                    })
+                })
+                .collect();
+            let mut refused = 0;
+            for call in calls {
+                if let Err(Failed::Refused(kind)) = block_on(call).unwrap() {
+                    assert_eq!(kind, ErrorKind::InProgress);
+                    refused += 1;
+                }
+            }
+            assert_eq!(bodies.started() + refused, 4);
+            assert!(bodies.started() >= 2, "one was refused after {} runs", bodies.started());
+            assert_nothing_left(&idem);
+        }
     });
 }
 

@@ -1,0 +1,181 @@
+//! Counts the failed attempts that a call has waited for.
+//!
+//! Attempts under a record have numbers that grow by one, so a call that knows which attempt it
+//! waits for learns from any later number how many have failed since, however late it looks. That
+//! keeps callers that are woken together from running one after the other: one that is slow to wake
+//! counts what the others ran meanwhile.
+
+/// How many failed attempts a call waits for. Those who wait for one that fails run one after the
+/// other, so with more of them each would make another run of a body that is bound to fail.
+pub(crate) const MOST_FAILED: u32 = 2;
+
+/// The attempts that a call has waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Awaited {
+    /// The attempt that is waited for, or would be next, as far as that is known.
+    number: Option<u32>,
+    /// How many ended without an answer.
+    failed: u32,
+}
+
+/// The attempts that the callers of a slot wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Attempts {
+    /// The last one that was seen to run, here or elsewhere.
+    pub(super) running: Option<u32>,
+    /// The last one that was seen to have failed.
+    pub(super) failed: Option<u32>,
+}
+
+impl Awaited {
+    /// Whether the call has waited for as many failed attempts as it may.
+    pub(super) fn is_over(&self) -> bool {
+        self.failed >= MOST_FAILED
+    }
+
+    /// Whether the call knows which attempt it waited for.
+    pub(super) fn is_known(&self) -> bool {
+        self.number.is_some()
+    }
+
+    /// The record says that an attempt runs.
+    pub(super) fn sees_running(&mut self, number: u32) {
+        self.failed += number.saturating_sub(self.number.unwrap_or(number));
+        // A smaller number is that of a later record.
+        self.number = Some(number);
+    }
+
+    /// The record says that an attempt ended without an answer. The call was told before that one
+    /// was running: if it does not know which, it was this one.
+    pub(super) fn sees_failed(&mut self, number: u32) {
+        let next = number.saturating_add(1);
+        self.failed += next.saturating_sub(self.number.unwrap_or(number));
+        self.number = Some(next);
+    }
+
+    /// The record says that the lease of an attempt is over, so that it can be taken over. That is
+    /// no failure.
+    pub(super) fn sees_lease_over(&mut self, number: u32) {
+        self.sees_running(number);
+        self.number = Some(number.saturating_add(1));
+    }
+
+    /// An attempt was granted to the call. `false` if others ran and failed before it.
+    pub(super) fn may_run(&self, number: u32) -> bool {
+        let passed = number.saturating_sub(self.number.unwrap_or(number));
+        self.failed + passed < MOST_FAILED
+    }
+
+    /// A slot's callers have seen this; when the call joined them, they had seen `at_join`.
+    pub(super) fn hears(&mut self, attempts: Attempts, at_join: Attempts) {
+        if self.number.is_none() {
+            // What failed before it came is none of its business.
+            self.number = at_join.failed.map(|failed| failed.saturating_add(1));
+        }
+        if let Some(running) = attempts.running {
+            self.reach(running);
+        }
+        if let Some(failed) = attempts.failed {
+            self.reach(failed.saturating_add(1));
+        }
+    }
+
+    /// All attempts before this one have failed. What a slot has seen may be old: nothing goes back.
+    fn reach(&mut self, number: u32) {
+        let known = self.number.unwrap_or(number);
+        self.failed += number.saturating_sub(known);
+        self.number = Some(known.max(number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(steps: impl FnOnce(&mut Awaited)) -> u32 {
+        let mut awaited = Awaited::default();
+        steps(&mut awaited);
+        awaited.failed
+    }
+
+    fn slot(running: impl Into<Option<u32>>, failed: impl Into<Option<u32>>) -> Attempts {
+        Attempts { running: running.into(), failed: failed.into() }
+    }
+
+    #[test]
+    fn each_failed_attempt_counts_once_however_often_it_is_seen() {
+        let count = failed(|awaited| {
+            for _ in 0..3 {
+                awaited.sees_running(4);
+            }
+            for _ in 0..3 {
+                awaited.sees_failed(4);
+            }
+            awaited.sees_running(5);
+        });
+        assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn attempts_that_were_passed_over_count() {
+        assert_eq!(failed(|awaited| [1, 3].into_iter().for_each(|it| awaited.sees_running(it))), 2);
+        let late = failed(|awaited| {
+            awaited.sees_running(1);
+            awaited.sees_failed(5);
+        });
+        assert_eq!(late, 5);
+    }
+
+    #[test]
+    fn the_first_look_may_come_after_the_failure() {
+        assert_eq!(failed(|awaited| awaited.sees_failed(7)), 1);
+    }
+
+    #[test]
+    fn a_record_that_begins_anew_counts_from_there() {
+        let count = failed(|awaited| {
+            awaited.sees_running(9);
+            awaited.sees_running(1);
+            awaited.sees_failed(1);
+        });
+        assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn a_lease_that_ran_out_is_no_failure() {
+        let mut awaited = Awaited::default();
+        awaited.sees_running(1);
+        awaited.sees_failed(1);
+        awaited.sees_running(2);
+        awaited.sees_lease_over(2);
+        assert_eq!(awaited.failed, 1);
+        assert!(awaited.may_run(3));
+    }
+
+    #[test]
+    fn a_slot_tells_each_caller_what_failed_since_it_came() {
+        let none = Attempts::default();
+        assert_eq!(failed(|awaited| awaited.hears(slot(1, 1), none)), 1);
+        assert_eq!(failed(|awaited| awaited.hears(slot(1, 1), slot(1, 1))), 0);
+        assert_eq!(failed(|awaited| awaited.hears(slot(None, 3), none)), 0, "before it came");
+        let moved = failed(|awaited| {
+            awaited.hears(slot(1, 1), none);
+            // It comes late to the next slot, in which others have run.
+            awaited.hears(slot(None, 3), slot(None, 3));
+            awaited.hears(slot(None, 3), slot(None, 3));
+        });
+        assert_eq!(moved, 3);
+    }
+
+    #[test]
+    fn a_grant_that_came_after_others_had_failed_is_not_used() {
+        let mut awaited = Awaited::default();
+        assert!(awaited.may_run(5));
+        awaited.sees_running(1);
+        awaited.sees_failed(1);
+        assert!(awaited.may_run(2));
+        assert!(!awaited.may_run(3));
+        awaited.sees_failed(2);
+        assert!(awaited.is_over() && !awaited.may_run(3));
+    }
+}
