@@ -34,7 +34,7 @@ pub(crate) enum Acquired<'a> {
         value: Option<Value>,
     },
     InFlight {
-        /// How long the key is held if its holder has died.
+        /// The time for which the key stays held if its holder has died.
         lease_left: Duration,
     },
     /// Two attempts that this call waited for ended without an answer.
@@ -55,8 +55,8 @@ pub(crate) enum Acquired<'a> {
     TooLate(StoreError),
 }
 
-/// How many failed attempts a call waits for. Those who wait for one that fails run one after the
-/// other, so with more of them each would make another run of a body that is bound to fail.
+/// The most failed attempts that a call waits for. Waiters of an attempt that fails run one after
+/// the other, so with more of them each would make another run of a body that is bound to fail.
 pub(crate) const MOST_FAILED: u32 = 2;
 
 /// Asks a local store, and none if the instance is disabled. `None` if the call has to wait, or the
@@ -109,7 +109,7 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>) -> Acquired<'a> {
             Turn::Share(shared @ (Shared::Succeeded { .. } | Shared::FailedFinal { .. })) => {
                 return shared.into();
             }
-            // If it was to sit, it gets up again and the next one sits.
+            // If it was its turn to ask, leaving the slot passes the turn on.
             _ if has_failed => return Acquired::FailedTwice,
             Turn::Share(shared) => return shared.into(),
             Turn::Sit(_) => return ask(call, Some(place), failed).await,

@@ -1,13 +1,14 @@
 //! Asks the store about one call until there is an answer or the wait is over.
 //!
-//! Who waits watches the record, looks, and sleeps until it is woken, with slow polling beneath.
+//! A waiting caller watches the record, looks, and sleeps until it is woken, with slow polling
+//! beneath.
 //! Looking changes nothing. It tells what became of the attempt that was waited for, before another
 //! one is asked for: a caller counts the failed attempts that it waited for, and stops at two.
 
 use super::acquire::{Acquired, MOST_FAILED, settle_in};
 use super::admission::{Full, Permit, around};
 use super::backoff::Backoff;
-use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, begin};
+use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, begin, not_local, unanswered};
 use super::call::Prepared;
 use super::place::Place;
 use super::release;
@@ -62,7 +63,7 @@ pub(super) async fn ask<'a>(
         let Ok(Begun::InFlight { retry_after }) = answer.answer else {
             return settle_in(call, answer, place, permit.into_permit()).await;
         };
-        // Who waits for another body runs none.
+        // A caller that waits for another body runs none.
         drop(permit);
         if let Some(place) = &place {
             place.in_flight_elsewhere(retry_after);
@@ -74,7 +75,7 @@ pub(super) async fn ask<'a>(
         (looks, watching) = (true, true);
         waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
         let Some(armed) = &mut watch else { continue };
-        // Whoever holds the key may die silently: look when its lease is over at the latest.
+        // The holder may die silently: look when its lease is over at the latest.
         let pause = backoff.pause().min(retry_after.max(Duration::from_millis(1)));
         let asleep = core.sleep_until(now.after(pause).min(deadline));
         if let First::Left(()) = race(armed, asleep).await {
@@ -88,7 +89,7 @@ pub(super) async fn ask<'a>(
 struct Awaited {
     /// The number of the one that is waited for, as far as that is known.
     number: Option<u32>,
-    /// How many ended without an answer, except for those that the slot counts.
+    /// Attempts that ended without an answer, except for those that the slot counts.
     failed: u32,
 }
 
@@ -110,7 +111,7 @@ impl Awaited {
         };
         self.number = Some(next);
         match place {
-            // Those who wait here have waited for the same.
+            // All callers in the slot have waited for the same attempts.
             Some(place) if failed > 0 => place.failed_elsewhere(failed),
             Some(_) => {}
             None => self.failed += failed,
@@ -128,7 +129,7 @@ struct Asked {
     permit: MayRun,
 }
 
-/// Whether a grant can be used.
+/// Permission to use a grant.
 enum MayRun {
     Yes(Option<Arc<Permit>>),
     OverLimit(usize),
@@ -174,7 +175,7 @@ async fn begin_within_limit(call: &Prepared<'_>, place: &mut Option<Place>) -> A
         let permit = MayRun::OverLimit(limit);
         match looked.take() {
             None => {
-                // What was sent by the one who sat here before would be granted to nobody.
+                // The caller that asked before has gone: a grant of its `begin` would be nobody's.
                 if let Some(sent) = place.as_mut().and_then(|place| place.sent.take()) {
                     release::release_first(core, &call.key, *sent).await;
                 }
@@ -222,7 +223,7 @@ impl Looked {
         Self { answer: answer.with_value(|| record.and_then(|record| record.value)), state }
     }
 
-    /// Whether the record holds no answer for the call.
+    /// `true` if the record holds no answer for the call.
     fn is_open(&self) -> bool {
         matches!(self.answer, Begun::Fresh(_) | Begun::InFlight { .. })
     }
@@ -237,8 +238,7 @@ pub(super) async fn look(call: &Prepared<'_>) -> Result<Looked, StoreError> {
         let timer = StoreTimer::start(&"get");
         let patience = core.sleep_until(core.clock.now().after(call.policy.lease));
         let First::Left(answer) = race(core.store.get(&call.key), patience).await else {
-            let text = "the store did not answer within a lease";
-            return Err(StoreError::new(StoreErrorKind::Unavailable, text));
+            return Err(unanswered());
         };
         timer.stop();
         sends += 1;
@@ -253,9 +253,6 @@ pub(super) async fn look(call: &Prepared<'_>) -> Result<Looked, StoreError> {
 /// As [`look`], for a local store, which answers at once.
 pub(super) fn look_now(call: &Prepared<'_>) -> Result<Begun, StoreError> {
     let _timer = StoreTimer::start(&"get");
-    let record = call.core().store.get(&call.key).now().unwrap_or_else(|_| {
-        let text = "the store says it is local, but did not answer at once";
-        Err(StoreError::new(StoreErrorKind::Unavailable, text))
-    })?;
+    let record = call.core().store.get(&call.key).now().unwrap_or_else(|_| Err(not_local()))?;
     Ok(Looked::new(call, record).answer)
 }

@@ -61,7 +61,7 @@ impl Place {
         self.member.holder()
     }
 
-    /// How many attempts ended without an answer while this caller was here.
+    /// The number of attempts that ended without an answer while this caller was in the slot.
     pub(crate) fn failed(&self) -> u32 {
         self.member.failed()
     }

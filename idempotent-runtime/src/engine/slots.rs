@@ -44,7 +44,7 @@ struct State {
     in_flight: Option<Duration>,
     /// The attempt that runs in this process.
     holder: Option<Arc<Lease>>,
-    /// How many attempts ended without an answer while this slot's callers waited for them.
+    /// The number of attempts that ended without an answer while callers of this slot waited.
     failed: u32,
 }
 
@@ -212,7 +212,7 @@ impl Slots {
 #[derive(Debug)]
 pub(crate) struct Member {
     slot: Arc<Slot>,
-    /// How many attempts had failed here before this caller came.
+    /// The number of attempts that had failed in this slot before this caller came.
     failed_before: u32,
 }
 
@@ -232,7 +232,7 @@ impl Member {
                 Turn::InFlight(left)
             }
             (Seat::Taken | Seat::Running(_), _) => Turn::Wait,
-            // A key that was freed is bound to no payload: whoever waited has waited for this.
+            // A key that was freed is bound to no payload: every caller here has waited for this.
             (Seat::Settled(_, Shared::Failed), _) => Turn::Share(Shared::Failed),
             // Whoever found out had its own payload compared; another one has to ask itself.
             (Seat::Settled(settled, _), _) if fingerprint.is_some() && fingerprint != *settled => {
@@ -242,12 +242,12 @@ impl Member {
         }
     }
 
-    /// How many attempts ended without an answer while this caller was here.
+    /// The number of attempts that ended without an answer while this caller was in the slot.
     pub(crate) fn failed(&self) -> u32 {
         lock(&self.slot.state).failed - self.failed_before
     }
 
-    /// The one who sits saw so many attempts of other processes end without an answer.
+    /// The caller that asks the store saw so many attempts of other processes fail.
     pub(crate) fn failed_elsewhere(&self, failed: u32) {
         lock(&self.slot.state).failed += failed;
         self.slot.changed.notify_waiters();

@@ -1,4 +1,4 @@
-//! Callers that wait for another process, and notifications that nobody heard.
+//! Callers that wait for another process, and notifications that were not heard.
 //!
 //! They poll so rarely that only a notification, or a look after one was missed, ends a test.
 
@@ -25,7 +25,7 @@ async fn begin(process: &Process, key: &str) -> Attempt {
     }
 }
 
-/// Marks a record that somebody waits for.
+/// Marks a record that a caller waits for.
 fn marks(key: &str) -> impl Fn(&Command) -> bool + Clone + Send + 'static {
     let record = name(key);
     move |command| {

@@ -159,8 +159,9 @@ impl Server {
     }
 }
 
-/// Reads the answer to a renewal: `true` if the record is its holder's. A lease counts for as long as
-/// replicas know it: the one that is promoted lets others take the key over when its own time is up.
+/// Reads the answer to a renewal: `true` if the record is its holder's. A lease counts for as long
+/// as replicas know it: the one that is promoted lets others take the key over when its own time is
+/// up.
 fn renewed(answer: &Value, written: Written) -> Result<bool, Failed> {
     let renewed = *answer == Value::Int(1);
     if renewed {

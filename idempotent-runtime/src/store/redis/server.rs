@@ -35,7 +35,7 @@ pub(super) enum Publish {
     ByName,
 }
 
-/// How often a record is looked for that is there for the one command and gone for the other.
+/// The most looks for a record that is there for the one command and gone for the other.
 const ROUNDS: usize = 16;
 
 /// The channel on which the names of ended records are published.
@@ -308,8 +308,8 @@ impl Server {
 
     /// Tells the processes that listen that an operator freed a record.
     ///
-    /// Rare, so it is told to all of them, also in a cluster. Whoever does not hear it finds out by
-    /// its next renewal, so a refusal is no failure of what was done.
+    /// Rare, so it is told to all of them, also in a cluster. A process that does not hear it
+    /// learns it by its next renewal, so a refusal is no failure of what was done.
     pub(super) async fn publish_freed(&self, key: &str) {
         let told = self.links.command(redis::cmd("PUBLISH").arg(FREED).arg(key)).await;
         if let Err(failed) = told {

@@ -231,7 +231,7 @@ enum Decided {
     Answer(Begun),
     /// The record is to be replaced, which makes this the answer.
     Write { looked: Looked, next: Next, answer: Begun },
-    /// There is no record any more.
+    /// The record is gone.
     Gone,
 }
 
