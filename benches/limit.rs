@@ -1,10 +1,10 @@
-//! How many bodies end per second when more callers come than `max_concurrent` lets run.
+//! Bodies per second when more callers come than `max_concurrent` lets run.
 //!
-//! `cargo bench --bench limit`. Needs redis-server. Ten bodies of 10 ms may run, with 2 ms on the way
-//! to the server and back. Ten, fifty and two hundred callers alternate in short rounds on one
-//! instance, so that all see the same machine. Each calls with a key of its own, again and again; one
-//! that is refused asks again after `PAUSE`. What is printed is how many bodies ended, and the ratio
-//! to ten callers of the same round: the median, and the least and the most over the rounds.
+//! `cargo bench --bench limit`. Needs redis-server. Ten bodies of 10 ms may run, with 2 ms on the
+//! way to the server and back. Ten, fifty and two hundred callers alternate in short rounds on one
+//! instance, so that all see the same machine. Each calls with a key of its own, again and again;
+//! one that is refused asks again after `PAUSE`. What is printed is how many bodies ended, and the
+//! ratio to ten callers of the same round: the median, and the least and the most over the rounds.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use idempotent_runtime::store::RedisStore;
@@ -70,7 +70,7 @@ fn distant(server: String) -> String {
     url
 }
 
-/// How many bodies of so many callers ended within a round, and how many calls were refused.
+/// The bodies of so many callers that ended within a round, and the calls that were refused.
 async fn round(idem: &Idempotency, callers: usize) -> (u64, u64) {
     static KEYS: AtomicU64 = AtomicU64::new(0);
     let counts = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));

@@ -201,7 +201,22 @@ fn the_documented_metrics_are_those_that_are_counted() {
     }
 }
 
-/// Whether a timer is declared for a histogram, by the macro that writes `names::` itself.
+#[test]
+fn the_documented_verbs_are_those_that_are_timed() {
+    let rows = table("Metrics");
+    let row = rows.iter().find(|row| only(&row[0]) == names::STORE_SECONDS).unwrap();
+    let sources = sources().concat();
+    let timed = sources.split("StoreTimer::start(&\"").skip(1);
+    let mut timed: BTreeSet<String> =
+        timed.map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
+    // Those that end an attempt are timed under the name of their verb.
+    let ends = sources.split("impl Verb {\n    fn name(&self)").nth(1).unwrap();
+    let ends = ends.split("\n    }\n").next().unwrap();
+    timed.extend(ends.split('"').skip(1).step_by(2).map(str::to_owned));
+    assert_eq!(quoted(&row[3]), timed);
+}
+
+/// `true` if a timer is declared for a histogram, by the macro that writes `names::` itself.
 fn in_timer(sources: &str, constant: &str) -> bool {
     sources.split("timer! {").skip(1).any(|timer| {
         let declaration = timer.split('}').next().unwrap();

@@ -116,7 +116,7 @@ fn the_environment_disables_an_instance_that_allows_it_and_no_other() {
             let ignored = || events.take("the variable is ignored: the instance does not allow it");
             let protected = Idempotency::in_memory().unwrap();
             assert!(protected.is_enabled());
-            assert_eq!(ignored().len(), 1, "somebody expected it to work");
+            assert_eq!(ignored().len(), 1, "it was set, so it was meant to work");
             let builder = Idempotency::builder().allow_disable_by_env();
             let switched = builder.config(Config::from_env().unwrap()).build().unwrap();
             assert!(!switched.is_enabled());

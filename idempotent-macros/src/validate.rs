@@ -54,8 +54,8 @@ fn kind(function: &Function) -> syn::Result<()> {
     Ok(())
 }
 
-/// The module path does not tell two types of a module apart, and nobody can share what they do not
-/// know.
+/// Methods need a `name`: the module path does not tell two types of a module apart. So does
+/// `shared_name`: a derived name belongs to one function.
 fn name(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if args.name.is_some() || matches!(function.shape, Shape::Plain) {
         return;

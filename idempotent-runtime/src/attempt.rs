@@ -30,7 +30,7 @@ pub enum Begin {
     ReplayError(Stored),
     /// Another call is running, or two attempts failed while this one waited for them.
     InFlight {
-        /// When asking again makes sense.
+        /// The time after which asking again makes sense.
         retry_after: Duration,
     },
     /// Window mode: taken.

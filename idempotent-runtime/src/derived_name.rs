@@ -1,14 +1,14 @@
 //! Notices that a derived name leaves out something that the function stands in.
 //!
-//! A name is derived from the module path and the name of the function. An `impl` block, a trait and
-//! an outer function occur in neither, so `Card::pay` and `Cash::pay` would be one operation. What
-//! the compiler calls an item inside the function shows them. That text differs between compilers:
-//! it is compared and proposed, and never becomes part of a stored name by itself.
+//! A name is derived from the module path and the name of the function. An `impl` block, a trait
+//! and an outer function occur in neither, so `Card::pay` and `Cash::pay` would be one operation.
+//! What the compiler calls an item inside the function shows them. That text differs between
+//! compilers: it is compared and proposed, and never becomes part of a stored name by itself.
 
 /// The part of a function's path that its derived name does not show.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LeftOut {
-    /// What the function stands in, such as `Card`.
+    /// The item around the function, such as `Card`.
     pub(crate) surroundings: String,
     /// A name that shows it.
     pub(crate) proposal: String,

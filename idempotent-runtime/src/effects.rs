@@ -56,10 +56,11 @@ impl Operation<'_> {
     /// ```
     ///
     /// # Errors
-    /// Why it was refused. [`ErrorKind::Indeterminate`] with [`BodyRun::Ran`](crate::BodyRun::Ran)
-    /// if the script failed half way. [`BodyRun::Unknown`](crate::BodyRun::Unknown) if a server did
-    /// not answer: the script may have run, or may still run, once. A call with the same key and the
-    /// same payload is safe, and finds out.
+    /// The reason for a refusal. [`ErrorKind::Indeterminate`] with
+    /// [`BodyRun::Ran`](crate::BodyRun::Ran) if the script failed half way.
+    /// [`BodyRun::Unknown`](crate::BodyRun::Unknown) if a server did not answer: the script may
+    /// have run, or may still run, once. A call with the same key and the same payload is safe, and
+    /// finds out.
     pub async fn run_effect<T: DeserializeOwned>(
         &self,
         store: &RedisStore,

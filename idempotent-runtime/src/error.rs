@@ -23,7 +23,7 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// Whether the body ran for a call that was refused.
+/// The body's part in a call that was refused.
 ///
 /// ```
 /// use idempotent_runtime::{BodyRun, Error};
@@ -211,13 +211,13 @@ impl Error {
         }
     }
 
-    /// Whether the body ran for this call, as far as that is known.
+    /// Says whether the body ran for this call, as far as that is known.
     pub fn body(&self) -> BodyRun {
         self.0.body
     }
 
-    /// Whether the body is known to have run for this call. That it is not known does not mean that
-    /// it did not run: [`body`](Error::body) tells the two apart.
+    /// `true` if the body is known to have run for this call. `false` does not mean that it did not
+    /// run: [`body`](Error::body) tells that from a call of which it is unknown.
     pub fn body_ran(&self) -> bool {
         self.0.body == BodyRun::Ran
     }

@@ -98,7 +98,7 @@ impl Idempotency {
         self.0.keeper.leases().count()
     }
 
-    /// Whether it protects bodies against duplicates. False after
+    /// `true` if it protects bodies against duplicates; `false` after
     /// [`Builder::disabled`], and where the environment turned it off.
     pub fn is_enabled(&self) -> bool {
         !self.0.is_disabled()
@@ -216,9 +216,9 @@ impl Builder {
 
     /// Turns idempotency off, for local runs: every body runs, and the store is not asked.
     ///
-    /// Each such run is reported as a warning and counted as `unprotected`. Keys are still checked, so
-    /// that a call without one fails here as it does elsewhere. One-time tokens, effects inside Redis
-    /// and the verbs of operators go on to work on the store.
+    /// Each such run is reported as a warning and counted as `unprotected`. Keys are still checked,
+    /// so that a call without one fails here as it does elsewhere. One-time tokens, effects inside
+    /// Redis and the verbs of operators still use the store.
     ///
     /// ```
     /// use idempotent_runtime::{Error, Idempotency, Mode};
@@ -240,8 +240,8 @@ impl Builder {
     /// Lets the environment turn idempotency off: `IDEMPOTENT_DISABLED=1`, or `true`, does what
     /// [`disabled`](Builder::disabled) does. It is read when the instance is built.
     ///
-    /// Without this the variable has no effect but a warning. A program for production leaves it out,
-    /// or puts it behind `cfg!(debug_assertions)`.
+    /// Without this the variable has no effect but a warning. A program for production leaves it
+    /// out, or puts it behind `cfg!(debug_assertions)`.
     ///
     /// ```
     /// # use idempotent_runtime::Idempotency;

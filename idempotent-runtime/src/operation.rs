@@ -130,7 +130,7 @@ impl<'a> Operation<'a> {
         self
     }
 
-    /// What the caller gets when its body returned a value and the store has not acknowledged it.
+    /// Sets the answer to a caller whose value the store has not acknowledged.
     ///
     /// Functions that run without protection, keep no value, or take a window return their value in
     /// either case.
@@ -152,8 +152,8 @@ impl<'a> Operation<'a> {
         self
     }
 
-    /// When a caller that is refused because the key is held is told to ask again, at the latest; a
-    /// second if not set. It is told earlier if the lease ends earlier.
+    /// Sets the longest `retry_after` of a caller that is refused because the key is held; a second
+    /// by default. It is shorter if the lease ends earlier.
     #[inline]
     pub fn retry_after(mut self, at_most: Duration) -> Self {
         self.options.retry_after = Some(at_most);
@@ -294,7 +294,7 @@ impl<'a> Operation<'a> {
     /// The key is invalid, or the store does not answer.
     pub async fn forget(&self, force: bool) -> Result<Forgotten, Error> {
         let key = self.record_key()?;
-        // Taken before anything is sent: whichever attempt is freed, these hold the key no longer.
+        // Taken before anything is sent: whichever attempt is freed, these have lost the key.
         // One that is granted while the answer is on its way may.
         let held = self.instance.core().keeper.leases().of(key.as_str());
         let forgotten = self.answer(self.instance.store().forget(&key, force).await)?;

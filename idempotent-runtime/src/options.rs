@@ -35,7 +35,7 @@ impl Options {
         retry_after: None,
     };
 
-    /// When a caller that finds the key held is told to ask again.
+    /// The `retry_after` of a caller that finds the key held.
     ///
     /// The end of the lease is when the key is free if its holder has died. Most likely it has not,
     /// and its body ends long before that.

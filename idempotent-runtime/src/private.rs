@@ -192,8 +192,8 @@ pin_project! {
     /// A call of an attributed function.
     ///
     /// It names the value and the error, and not what they are projected from: where rustc looks
-    /// into the future of the function to see whether it is `Send`, it has erased the lifetimes, and
-    /// a projection does not equal its own result any more.
+    /// into the future of the function to see whether it is `Send`, it has erased the lifetimes,
+    /// and a projection does not equal its own result there.
     pub struct Run<'a, T, E, F> {
         #[pin]
         run: engine::Run<'a, T, E, F>,

@@ -20,11 +20,11 @@ pub struct Site {
     origin: Origin,
     at: &'static Location<'static>,
     pub(crate) options: Options,
-    /// Why the function must not be called, if so.
+    /// The reason for which the function must not be called, if there is one.
     checked: OnceLock<Result<(), String>>,
 }
 
-/// Where the name of a function comes from.
+/// The origin of a function's name.
 #[derive(Clone, Copy, Debug)]
 enum Origin {
     Given,
@@ -129,8 +129,8 @@ impl Site {
     }
 }
 
-/// Remembers the first function of each name, and finds out which it was. Functions that share a name
-/// on purpose are told apart from all others.
+/// Remembers the first function of each name, and finds out which it was. Functions that share a
+/// name on purpose are told apart from all others.
 ///
 /// Sites are told apart by their addresses: two functions that one macro wrote have one position.
 fn register(site: &'static Site) -> Result<(), &'static Site> {

@@ -10,7 +10,7 @@ use std::fmt;
 /// [allows that](crate::Builder::allow_disable_by_env).
 pub const DISABLED: &str = "IDEMPOTENT_DISABLED";
 
-/// Whether bodies are protected against duplicates.
+/// Protection of bodies against duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protection {
     On,

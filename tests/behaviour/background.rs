@@ -1,4 +1,4 @@
-//! What goes on after its callers have gone: bounded, and only what can matter.
+//! Work that goes on after its callers have gone: bounded, and only what can matter.
 
 use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb};

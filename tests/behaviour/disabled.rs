@@ -19,7 +19,7 @@ fn op(idem: &Idempotency) -> Operation<'_> {
     idem.operation("test.op").key("k")
 }
 
-/// How often a body ran without protection since the last look, as the log has it.
+/// The runs without protection since the last look, as the log has them.
 fn warned(events: &support::events::Events) -> usize {
     let seen = events.take("disabled: running without protection");
     for event in &seen {

@@ -1,4 +1,5 @@
-//! Attempts that fail while others wait for them: one of those runs next, and none waits for a third.
+//! Attempts that fail while others wait for them: one of those runs next, and none waits for a
+//! third.
 
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Begin, Error, ErrorKind, Fingerprint, Mode};
@@ -325,7 +326,7 @@ async fn begin_by_hand_stops_waiting_after_two_failed_attempts() {
     }
 }
 
-/// A lease that was lost is no failure: those who waited for it go on as before.
+/// A lease that was lost is no failure: callers that waited for it go on waiting.
 #[tokio::test]
 async fn a_lost_lease_wakes_those_who_wait_for_it_in_its_process() {
     let bench = remote();

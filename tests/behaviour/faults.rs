@@ -188,8 +188,8 @@ async fn an_answer_whose_lease_was_lost_is_not_written_where_the_record_is_gone(
     let gate = bench.store.hold(Verb::Complete);
     bench.clock.advance(Duration::from_secs(3));
     gate.arrived(1).await;
-    // What is on its way is sent on behalf of a lost lease. Meanwhile the key is another's, and then
-    // nobody's.
+    // What is on its way is sent on behalf of a lost lease. Meanwhile the key is another's, and
+    // then nobody's.
     let inner = other.op();
     assert_eq!(inner.forget(true).await.unwrap(), Forgotten::Freed);
     bench.clock.advance(EXPIRE + LEASE);

@@ -1,39 +1,15 @@
-//! An operator frees a key that is held: whoever holds it is told, and whoever waits goes on.
+//! An operator frees a key that is held: its holder is told, and waiting callers go on.
 
+use crate::leases::hold;
 use idempotent_runtime::store::Forgotten;
 use idempotent_runtime::testing::Verb;
-use idempotent_runtime::{Current, Error, ErrorKind, current};
-use support::{Bench, LEASE, both, neighbour, remote, until};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-
-/// A body that hands out its attempt and runs until it is let go.
-struct Held {
-    task: JoinHandle<Result<usize, Error>>,
-    attempt: Current,
-    go: oneshot::Sender<()>,
-}
-
-async fn hold(bench: &Bench) -> Held {
-    let (tell, told) = oneshot::channel();
-    let (go, wait) = oneshot::channel();
-    let bench = bench.clone();
-    let task = tokio::spawn(async move {
-        let body = async {
-            let run = bench.ledger.record("k");
-            tell.send(current().unwrap()).unwrap();
-            wait.await.unwrap();
-            Ok(run)
-        };
-        bench.op().run(body).await
-    });
-    Held { task, attempt: told.await.unwrap(), go }
-}
+use idempotent_runtime::{Abandon, ErrorKind};
+use support::{LEASE, both, neighbour, remote, until};
 
 #[tokio::test]
 async fn whoever_holds_a_key_that_is_freed_in_its_process_is_told_at_once() {
     for bench in both() {
-        let held = hold(&bench).await;
+        let held = hold(&bench, Abandon::Retry).await;
         let waiting = bench.spawn();
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -55,7 +31,7 @@ async fn whoever_holds_a_key_that_is_freed_in_its_process_is_told_at_once() {
 #[tokio::test]
 async fn a_key_that_is_not_freed_stays_with_its_holder() {
     for bench in both() {
-        let held = hold(&bench).await;
+        let held = hold(&bench, Abandon::Retry).await;
         assert_eq!(bench.op().forget(false).await.unwrap(), Forgotten::Held);
         let other = bench.idem.operation("test.op").key("another");
         assert_eq!(other.forget(true).await.unwrap(), Forgotten::NotFound);
@@ -69,7 +45,7 @@ async fn a_key_that_is_not_freed_stays_with_its_holder() {
 #[tokio::test]
 async fn an_attempt_that_began_after_the_key_was_freed_keeps_it() {
     let bench = remote();
-    let held = hold(&bench).await;
+    let held = hold(&bench, Abandon::Retry).await;
     let forget = bench.store.hold_after(Verb::Forget);
     let operator = {
         let bench = bench.clone();
@@ -79,7 +55,7 @@ async fn an_attempt_that_began_after_the_key_was_freed_keeps_it() {
     // This process is told by a renewal before it is by the operator's answer.
     bench.clock.advance(LEASE / 3);
     held.attempt.lost().await;
-    let second = hold(&bench).await;
+    let second = hold(&bench, Abandon::Retry).await;
     forget.open();
     assert_eq!(operator.await.unwrap().unwrap(), Forgotten::Freed);
     assert!(!second.attempt.is_lost());
@@ -92,7 +68,7 @@ async fn an_attempt_that_began_after_the_key_was_freed_keeps_it() {
 #[tokio::test]
 async fn whoever_holds_a_key_that_is_freed_elsewhere_is_told_by_its_next_renewal() {
     let bench = remote();
-    let held = hold(&bench).await;
+    let held = hold(&bench, Abandon::Retry).await;
     assert_eq!(neighbour(&bench).op().forget(true).await.unwrap(), Forgotten::Freed);
     assert!(!held.attempt.is_lost());
     bench.clock.advance(LEASE / 3);

@@ -7,13 +7,13 @@ use std::time::Duration;
 use support::{Bench, LEASE, both, local, remote, until, until_async};
 
 /// A body that hands out its attempt and then waits to be let go.
-struct Held {
-    task: tokio::task::JoinHandle<Result<usize, Error>>,
-    attempt: Current,
-    go: tokio::sync::oneshot::Sender<()>,
+pub(crate) struct Held {
+    pub(crate) task: tokio::task::JoinHandle<Result<usize, Error>>,
+    pub(crate) attempt: Current,
+    pub(crate) go: tokio::sync::oneshot::Sender<()>,
 }
 
-async fn hold(bench: &Bench, abandon: Abandon) -> Held {
+pub(crate) async fn hold(bench: &Bench, abandon: Abandon) -> Held {
     let (tell, told) = tokio::sync::oneshot::channel();
     let (go, wait) = tokio::sync::oneshot::channel();
     let bench = bench.clone();

@@ -20,7 +20,7 @@ fn forgetful() -> Bench {
     bench
 }
 
-/// What the store holds, once it takes answers again.
+/// The record, once the store takes answers again.
 async fn recorded_later(bench: &Bench) -> Outcome<u8> {
     bench.store.up(Verb::Complete);
     until(|| {

@@ -225,7 +225,7 @@ impl Format {
         trees.into_iter().all(|tree| self.holds(tree))
     }
 
-    /// Whether the value has a form of its own, told from the value alone.
+    /// `true` if the value has a form of its own, told from the value alone.
     fn holds(self, tree: &Tree) -> bool {
         let is_json = self == Self::Json;
         match tree {

@@ -23,8 +23,8 @@ pub(crate) enum Phase {
         left: Ticks,
         peeked: Option<Peeked>,
     },
-    /// Fresh has arrived. A renewal may be under way, sent so long ago; if the key is to block and is
-    /// not armed yet, it is an arming.
+    /// Fresh has arrived. A renewal may be under way, sent so long ago; if the key is to block and
+    /// is not armed yet, it is an arming.
     Granted {
         attempt: Attempt,
         left: Ticks,

@@ -17,7 +17,7 @@ pub(crate) type Ticks = u8;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) lease: Ticks,
-    /// How long a record lives on after its lease, and how long once it is armed.
+    /// The linger of a record, and its linger once it is armed.
     pub(crate) linger: Ticks,
     pub(crate) block_linger: Ticks,
     pub(crate) retention: Ticks,
@@ -41,7 +41,7 @@ pub(crate) struct Attempt {
     pub(crate) token: u8,
     pub(crate) number: u8,
     pub(crate) fence: u8,
-    /// Whether its key blocks if it does not end.
+    /// Its key blocks if it does not end.
     pub(crate) armed: bool,
 }
 
@@ -247,7 +247,7 @@ impl Terms {
         if attempt.armed { id.armed(time(block_linger)) } else { id }
     }
 
-    /// How long a record of this attempt lives on after its lease.
+    /// The linger of a record of this attempt.
     pub(crate) fn linger_of(&self, attempt: Attempt) -> Ticks {
         if attempt.armed { self.block_linger } else { self.linger }
     }

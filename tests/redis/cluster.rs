@@ -162,7 +162,7 @@ fn name(idem: &Idempotency, key: &str) -> String {
     record_name(&idem.operation("op").key(key).record_key().unwrap())
 }
 
-/// Waits until somebody waits for a record.
+/// Waits until a caller waits for a record.
 async fn until_marked(cluster: &Cluster, name: &str) {
     let connection = cluster.connection().await;
     until_async(|| {
@@ -189,7 +189,7 @@ async fn what_nobody_heard_is_found_when_a_subscription_has_followed_its_slot() 
     until_marked(&cluster, &name).await;
     // The mark is followed by a look. One that finds the answer would not have to be woken.
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // Without its mark the end of the attempt is not published, as if nobody had been listening.
+    // Without its mark the end of the attempt is not published, as if no process were listening.
     let mut unmark = redis::cmd("SETRANGE");
     unmark.arg(&name).arg(2).arg(b"\0");
     let () = unmark.query_async(&mut cluster.connection().await).await.unwrap();

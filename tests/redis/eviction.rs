@@ -1,4 +1,4 @@
-//! Servers that evict records are found out whenever a connection is made.
+//! Servers that evict records are noticed whenever a connection is made.
 
 use idempotent_runtime::store::{RedisStore, StoreErrorKind};
 use idempotent_runtime::testing::Ledger;

@@ -1,5 +1,5 @@
-//! Failovers under load, most of them planned. What each server executed is known from the server itself, and how
-//! often each body ran from a ledger outside Redis.
+//! Failovers under load, most of them planned. What each server executed is known from the server
+//! itself, and how often each body ran from a ledger outside Redis.
 //!
 //! The sentinels keep their usual pace: a master that was replaced goes on taking writes for eight
 //! seconds and more.
@@ -41,6 +41,18 @@ struct FailedOver {
     /// Number of bodies that ran twice.
     ran_again: usize,
     finished: Finished,
+}
+
+impl FailedOver {
+    fn print(&self, round: usize) {
+        let Self { left_after, ran_again, finished } = self;
+        let (ran, keys) = finished.bodies();
+        println!(
+            "{round}: left after {left_after:?}, {ran_again} of {keys} ran again, {ran} bodies, \
+             refused: {:?}",
+            finished.refused()
+        );
+    }
 }
 
 fn now() -> Duration {
@@ -138,14 +150,8 @@ async fn without_protection_only_what_is_written_before_the_store_leaves_runs_ag
     let mut master = 0;
     for round in 0..size(1, 10) {
         let (result, new) = fail_over(&sentinels, master, Protection::None).await;
-        let FailedOver { left_after, ran_again, finished } = result;
-        let (ran, keys) = finished.bodies();
-        println!(
-            "{round}: left after {left_after:?}, {ran_again} of {keys} ran again, {ran} bodies, \
-             refused: {:?}",
-            finished.refused()
-        );
-        finished.check_answers(2).await;
+        result.print(round);
+        result.finished.check_answers(2).await;
         master = new;
     }
 }
@@ -158,14 +164,8 @@ async fn nothing_runs_again(protection: Protection) {
     let mut master = 0;
     for round in 0..size(1, 10) {
         let (result, new) = fail_over(&sentinels, master, protection).await;
-        let FailedOver { left_after, ran_again, finished } = result;
-        let (ran, keys) = finished.bodies();
-        println!(
-            "{round}: left after {left_after:?}, {ran_again} of {keys} ran again, {ran} bodies, \
-             refused: {:?}",
-            finished.refused()
-        );
-        finished.check(1).await;
+        result.print(round);
+        result.finished.check(1).await;
         master = new;
     }
 }

@@ -88,7 +88,7 @@ async fn a_held_key_is_renewed_completed_and_waited_for_on_the_new_master() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_under_way_to_the_old_master_is_sent_again_to_the_new_one() {
     let sentinels = Sentinels::start().await;
-    // Nobody gives up on an answer by himself.
+    // No command gives up on its answer by itself.
     let builder = RedisStore::sentinel(MASTER, sentinels.urls()).timeout(Duration::from_secs(600));
     let config = Config::new().with_lease(Duration::from_secs(1_200));
     let idem = instance(builder.connect().await.unwrap(), config);
@@ -181,8 +181,8 @@ async fn a_sentinel_that_lags_behind_does_not_lead_back() {
     assert_eq!(ledger.ran("meanwhile"), 0);
     assert!(!exists(&sentinels.servers[0], &name(&idem, "meanwhile")).await);
 
-    // When nobody has confirmed the new master for long enough, or the one that is left has found it,
-    // calls go where that one says.
+    // When nobody has confirmed the new master for long enough, or the one that is left has found
+    // it, calls go where that one says.
     until_async(|| async { call(&idem, &ledger, "meanwhile").await.is_ok() }).await;
     let named = sentinels.master().await.expect("one sentinel agrees with itself");
     assert!(exists(&sentinels.servers[named], &name(&idem, "meanwhile")).await);

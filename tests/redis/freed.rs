@@ -45,7 +45,7 @@ async fn a_process_whose_callers_wait_for_its_own_attempt_hears_that_the_key_was
     }
 }
 
-/// What nobody waits for costs nothing: no connection is made to hear of operators.
+/// Without a waiting caller it costs nothing: no connection is made to hear of operators.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_in_which_nobody_waits_does_not_listen() {
     let site = Site::start().await;

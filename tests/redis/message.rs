@@ -65,7 +65,7 @@ impl Message {
     }
 }
 
-/// Whether a record blocks its key if its attempt does not end, from its bytes.
+/// `true` if a record blocks its key if its attempt does not end, from its bytes.
 fn blocks(bytes: &[u8]) -> bool {
     bytes.get(3).is_some_and(|flags| flags & 1 == 1)
 }

@@ -1,4 +1,4 @@
-//! A server whose wall clock is stepped, and nobody else's.
+//! A server whose wall clock is stepped, and no other process's.
 
 use crate::redis::{TempDirectory, installed};
 use std::fs;
@@ -33,7 +33,7 @@ impl ServerClock {
         clock
     }
 
-    /// What starts a server on this clock.
+    /// The command that starts a server on this clock.
     pub fn binary(&self) -> PathBuf {
         self.file("server")
     }

@@ -60,7 +60,7 @@ pub struct History {
     /// Processes with a call that had no answer, of keys that are forgotten.
     cut: HashSet<u32>,
     pub restarts: usize,
-    /// When the server did not answer as it should, or a process stood still.
+    /// Times at which the server did not answer as it should, or a process stood still.
     disturbances: Vec<Disturbance>,
 }
 
@@ -87,7 +87,7 @@ impl Key {
         calls.filter(|(_, call)| call.answer.is_none()).map(|(id, _)| id.process)
     }
 
-    /// Whether a call was told what every later call will be told.
+    /// `true` if a call was told what every later call will be told.
     fn has_final_answer(&self) -> bool {
         self.steps.iter().any(|KeyStep { step, .. }| match step {
             Step::Value { .. } => true,
@@ -194,7 +194,7 @@ impl History {
         report
     }
 
-    /// How often what disturbed the run.
+    /// The number of disturbances of the run, by kind.
     pub fn disturbances(&self) -> BTreeMap<&str, usize> {
         let mut counts = BTreeMap::new();
         for disturbance in &self.disturbances {
@@ -203,7 +203,7 @@ impl History {
         counts
     }
 
-    /// Whether a lease of this process may have run out in this time, or just before it.
+    /// `true` if a lease of this process may have run out in this time, or just before it.
     fn was_disturbed(&self, process: u32, time: &Range<u64>) -> bool {
         let lease = self.rules.lease.as_nanos() as u64;
         self.disturbances.iter().any(|it| {

@@ -57,7 +57,7 @@ fn parse(line: &str) -> Option<Executed> {
     if client.ends_with(" lua") {
         return None;
     }
-    // What is binary is escaped, quotes as well.
+    // Binary is escaped, and so are quotes.
     let mut words = command.trim_end().trim_matches('"').split("\" \"");
     let name = words.next()?.to_uppercase();
     let key = match &*name {

@@ -108,7 +108,7 @@ impl Proxy {
         answered.filter(|seen| is_meant(&seen.command)).count()
     }
 
-    /// How many connections have been made through it.
+    /// The number of connections made through it.
     pub fn connections(&self) -> usize {
         self.shared.connections.load(SeqCst)
     }

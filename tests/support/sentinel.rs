@@ -23,8 +23,8 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// A machine that stalls does not make them doubt their clock, which would keep them from acting
-    /// for half a minute.
+    /// A machine that stalls does not make them doubt their clock, which would keep them from
+    /// acting for half a minute.
     fn periods(self) -> [&'static str; 10] {
         let [publish, info, ask] = match self {
             Self::Impatient => ["100", "200", "100"],

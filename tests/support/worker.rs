@@ -27,11 +27,11 @@ pub struct Orders {
     pub end_when: Option<PathBuf>,
     /// How long it drains when it is told to end, in milliseconds.
     pub grace: u64,
-    /// What it draws at random begins with this.
+    /// The seed of what it draws at random.
     pub seed: u64,
 }
 
-/// How a worker reaches its server.
+/// The address at which a worker reaches its server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Reach {
     Url(String),
@@ -87,7 +87,7 @@ impl Worker {
         self.process
     }
 
-    /// How much memory it uses, in bytes.
+    /// The memory that it uses, in bytes.
     pub fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -52,7 +52,7 @@ impl Value for OnStoreError {
     }
 }
 
-/// What the caller gets when its value is not recorded.
+/// The answer to a caller whose value is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnUnrecorded {
     Value,

@@ -17,9 +17,9 @@ use super::{Codec, CodecError, Decode, Encode, id};
 ///   two keys are written alike;
 /// - values that nest deeper than 127.
 ///
-/// What is written reads back equal if the type's `Serialize` and `Deserialize` agree on JSON. Some
-/// do not, and no serializer can tell: `#[serde(untagged)]` with variants that look alike,
-/// `#[serde(flatten)]` around maps with keys that are not text, `#[serde(skip)]`.
+/// A value that is written reads back equal if the type's `Serialize` and `Deserialize` agree on
+/// JSON. Some do not, and no serializer can tell: `#[serde(untagged)]` with variants that look
+/// alike, `#[serde(flatten)]` around maps with keys that are not text, `#[serde(skip)]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json;
 

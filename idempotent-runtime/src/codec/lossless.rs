@@ -1,8 +1,8 @@
 //! A serializer that refuses what its format cannot tell apart.
 //!
-//! JSON and MessagePack write `Some(None)` as `null`, which reads back as `None`; JSON has no `NaN`.
-//! [`Lossless`] wraps the format's own serializer and fails on such values, so that what is written
-//! reads back equal. It adds no pass over the value and changes no byte.
+//! JSON and MessagePack write `Some(None)` as `null`, which reads back as `None`; JSON has no
+//! `NaN`. [`Lossless`] wraps the format's own serializer and fails on such values, so that what is
+//! written reads back equal. It adds no pass over the value and changes no byte.
 //!
 //! A serializer sees what a type writes, not how it reads: a type whose `Serialize` and
 //! `Deserialize` disagree is not noticed.
@@ -30,7 +30,7 @@ pub(super) trait Format {
     const KEYS_ARE_TEXT: bool;
 }
 
-/// How deep a value may nest: the readers of both formats go no deeper.
+/// The deepest nesting of a value: the readers of both formats go no deeper.
 pub(super) const MAX_DEPTH: u8 = 127;
 
 /// The reason why a value is not written.
@@ -57,7 +57,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The place of a value within the whole, and where a refusal is noted.
+/// The position of a value within the whole, and where a refusal is noted.
 struct Context<'a, F> {
     /// Beside the error of the inner serializer, which hides what it was made of.
     refused: &'a Cell<Option<Refusal>>,

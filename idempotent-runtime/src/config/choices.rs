@@ -95,9 +95,10 @@ choice! {
 }
 
 choice! {
-    /// What a caller gets when its body returned a value and the store has not acknowledged it.
+    /// The answer to a caller whose value the store has not acknowledged.
     OnUnrecorded, "on_unrecorded" {
-        /// The value. [`Outcome::recorded`](crate::Outcome::recorded) tells that it is not recorded.
+        /// The value. [`Outcome::recorded`](crate::Outcome::recorded) tells that it is not
+        /// recorded.
         Value = "value",
         /// An error of the kind [`Unrecorded`](crate::ErrorKind::Unrecorded), which says that the
         /// body ran.

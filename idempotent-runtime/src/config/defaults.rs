@@ -12,7 +12,7 @@ pub(super) const WAIT: Duration = Duration::from_millis(300);
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 pub(super) const MAX_RUN: Duration = Duration::from_secs(60 * 60);
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// When a caller that finds a key held is told to ask again, at the latest: most bodies end within it.
+/// The longest `retry_after` of a caller that finds a key held: most bodies end within it.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) const ABANDON: Abandon = Abandon::Retry;
 pub(super) const ON_STORE_ERROR: OnStoreError = OnStoreError::Refuse;

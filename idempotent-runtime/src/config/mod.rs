@@ -92,7 +92,7 @@ pub struct Config {
     pub abandon: Abandon,
     /// What a call does when the store gives no answer. Default: `refuse`.
     pub on_store_error: OnStoreError,
-    /// What a caller gets when its value could not be recorded. Default: `value`.
+    /// The answer to a caller whose value could not be recorded in time. Default: `value`.
     pub on_unrecorded: OnUnrecorded,
     /// How long a key of unknown outcome stays closed if nobody resolves it. Default: `7d`.
     pub block_retention: Duration,
@@ -101,11 +101,11 @@ pub struct Config {
     pub max_value_bytes: usize,
     /// How often expired records are removed from the memory store. Default: `30s`.
     pub cleanup_interval: Duration,
-    /// How many bodies may run in this process at a time. Default: `none`, no bound.
+    /// The most bodies that may run in this process at a time. Default: `none`, no bound.
     ///
-    /// What is recorded is answered all the same. A call inside a body shares its place, a batch has
-    /// one body, and bodies without protection are not counted. A bound that is set while bodies
-    /// run does not count those.
+    /// A call with a recorded answer gets it all the same. A call inside a body shares the permit
+    /// of that body, a batch has one body, and bodies without protection are not counted. A bound
+    /// that is set while bodies run does not count those.
     pub max_concurrent: Option<usize>,
     /// Whether keys appear in full in logs, instead of hashed. Default: `false`.
     pub log_keys: bool,

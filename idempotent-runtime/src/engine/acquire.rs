@@ -35,7 +35,7 @@ pub(crate) enum Acquired<'a> {
         value: Option<Value>,
     },
     InFlight {
-        /// How long the key is held if its holder has died.
+        /// The time for which the key stays held if its holder has died.
         lease_left: Duration,
     },
     /// Two attempts that this call waited for ended without an answer.
@@ -105,7 +105,7 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>) -> Acquired<'a> {
             Turn::Share(shared @ (Shared::Succeeded { .. } | Shared::FailedFinal { .. })) => {
                 return shared.into();
             }
-            // If it was to sit, it gets up again and the next one sits.
+            // If it was its turn to ask, leaving the slot passes the turn on.
             _ if gives_up => return Acquired::FailedTwice,
             Turn::Share(shared) => return shared.into(),
             Turn::Sit(_) => return ask(call, Some(place), awaited).await,

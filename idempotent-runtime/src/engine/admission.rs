@@ -1,12 +1,13 @@
 //! Counts the bodies that run in this process, for `max_concurrent`.
 //!
-//! A permit is one of the places that the limit allows. It is taken before the store is asked for
-//! the right to run, so a call that could not use that right never asks for it. It goes when its
-//! body has ended or its call has gone, whatever the store has acknowledged by then.
+//! There are as many permits as the limit allows. A permit is taken before the store is asked for
+//! the right to run, so a call that could not use that right never asks for it. It is given back
+//! when its body has ended or its call was dropped, whatever the store has acknowledged by then.
 //!
-//! Whoever asks does not know yet whether a body will run: the answer may be a replay. So permits
-//! of calls that ask are told from those of bodies that run. Both fill the limit, but only bodies
-//! are a reason to refuse a call; one that finds the limit filled by askers waits for their answers.
+//! A call that asks does not know yet whether a body will run: the answer may be a replay. So
+//! permits of calls that ask are told from those of bodies that run. Both fill the limit, but only
+//! bodies are a reason to refuse a call; one that finds the limit filled by calls that ask waits
+//! for their answers.
 //!
 //! Without a limit nothing is counted, and a limit that is set later does not count the bodies that
 //! began before it.
@@ -35,14 +36,15 @@ struct Counts {
     running: usize,
 }
 
-/// The right to ask, and then to run a body, within the limit. Bodies inside a body share its permit.
+/// The right to ask, and then to run a body, within the limit. Bodies inside a body share its
+/// permit.
 #[derive(Debug)]
 pub(crate) struct Permit {
     admission: Arc<Admission>,
     running: AtomicBool,
 }
 
-/// Why there is no permit.
+/// The reason for which there is no permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// As many bodies run as may.
@@ -77,7 +79,7 @@ impl Admission {
         Ok(self.permit(true))
     }
 
-    /// Whether as many bodies run as may.
+    /// `true` if as many bodies run as may.
     pub(crate) fn is_full(&self, limit: usize) -> bool {
         lock(&self.counts).running >= limit
     }

@@ -1,6 +1,7 @@
 //! Asks the store about one call until there is an answer or the wait is over.
 //!
-//! Who waits watches the record, looks, and sleeps until it is woken, with slow polling beneath.
+//! A waiting caller watches the record, looks, and sleeps until it is woken, with slow polling
+//! beneath.
 //! Looking changes nothing. It tells what became of the attempt that was waited for, before another
 //! one is asked for: a caller counts the failed attempts that it waited for, and stops at two.
 
@@ -8,7 +9,7 @@ use super::acquire::{Acquired, acquired, settle_in};
 use super::admission::{Full, Permit, around};
 use super::awaited::Awaited;
 use super::backoff::Backoff;
-use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, begin};
+use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, begin, not_local, unanswered};
 use super::call::Prepared;
 use super::place::Place;
 use super::release;
@@ -75,7 +76,7 @@ pub(super) async fn ask<'a>(
             }
             return settle_in(call, answer, place, permit).await;
         };
-        // Who waits for another body runs none.
+        // A caller that waits for another body runs none.
         drop(permit);
         if let Some(place) = &place {
             place.in_flight_elsewhere(retry_after);
@@ -87,7 +88,7 @@ pub(super) async fn ask<'a>(
         (looks, watching) = (true, true);
         waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
         let Some(armed) = &mut watch else { continue };
-        // Whoever holds the key may die silently: look when its lease is over at the latest.
+        // The holder may die silently: look when its lease is over at the latest.
         let pause = backoff.pause().min(retry_after.max(Duration::from_millis(1)));
         let asleep = core.sleep_until(now.after(pause).min(deadline));
         if let First::Left(()) = race(armed, asleep).await {
@@ -103,7 +104,7 @@ struct Asked {
     permit: MayRun,
 }
 
-/// Whether a grant can be used.
+/// Permission to use a grant.
 enum MayRun {
     Yes(Option<Arc<Permit>>),
     OverLimit(usize),
@@ -149,7 +150,7 @@ async fn begin_within_limit(call: &Prepared<'_>, place: &mut Option<Place>) -> A
         let permit = MayRun::OverLimit(limit);
         match looked.take() {
             None => {
-                // What was sent by the one who sat here before would be granted to nobody.
+                // The caller that asked before has gone: a grant of its `begin` would be nobody's.
                 if let Some(sent) = place.as_mut().and_then(|place| place.sent.take()) {
                     release::release_first(core, &call.key, *sent).await;
                 }
@@ -230,8 +231,7 @@ pub(super) async fn look(call: &Prepared<'_>) -> Result<Looked, StoreError> {
         let timer = StoreTimer::start(&"get");
         let patience = core.sleep_until(core.clock.now().after(call.policy.lease));
         let First::Left(answer) = race(core.store.get(&call.key), patience).await else {
-            let text = "the store did not answer within a lease";
-            return Err(StoreError::new(StoreErrorKind::Unavailable, text));
+            return Err(unanswered());
         };
         timer.stop();
         sends += 1;
@@ -246,9 +246,6 @@ pub(super) async fn look(call: &Prepared<'_>) -> Result<Looked, StoreError> {
 /// As [`look`], for a local store, which answers at once.
 pub(super) fn look_now(call: &Prepared<'_>) -> Result<Begun, StoreError> {
     let _timer = StoreTimer::start(&"get");
-    let record = call.core().store.get(&call.key).now().unwrap_or_else(|_| {
-        let text = "the store says it is local, but did not answer at once";
-        Err(StoreError::new(StoreErrorKind::Unavailable, text))
-    })?;
+    let record = call.core().store.get(&call.key).now().unwrap_or_else(|_| Err(not_local()))?;
     Ok(Looked::new(call, record).answer)
 }

@@ -4,7 +4,7 @@ use super::acquire::{Acquired, acquired};
 use super::admission::{Full, Permit, around, with_permit};
 use super::ask::look;
 use super::backoff::Backoff;
-use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS};
+use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, unanswered};
 use super::call::Prepared;
 use super::core::Core;
 use super::release::{self, Copies, Unused};
@@ -136,7 +136,7 @@ async fn ask<T, E>(
         calls.into_iter().for_each(warn_disabled);
         return indexes.iter().map(|&index| Grant { index, running: None }).collect();
     }
-    // One body is one place, however many calls it runs for.
+    // One body takes one permit, however many calls it runs for.
     let (permit, over_limit) = match admit(calls[0]).await {
         Ok(permit) => (permit, None),
         Err(limit) => (None, Some(limit)),
@@ -320,7 +320,7 @@ async fn begin_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
     sent.finish()
 }
 
-/// What was sent. Rows that are not handed on are released when it is dropped.
+/// The rows that were sent. Those that are not handed on are released when it is dropped.
 struct Sent<'a> {
     core: &'a Arc<Core>,
     sent_at: Moment,
@@ -333,9 +333,9 @@ struct Row {
     request: BeginRequest,
     retention: Duration,
     answer: Option<Result<Begun, StoreError>>,
-    /// Whether a copy that was sent may still arrive.
+    /// Copies of its `begin` that may still arrive.
     copies: Copies,
-    /// Whether an earlier copy than the one under way was not answered.
+    /// An earlier copy than the one under way was not answered.
     unanswered_before: bool,
 }
 
@@ -352,7 +352,7 @@ impl Row {
         self.answer = Some(answer);
     }
 
-    /// Whether it may be sent again.
+    /// `true` if it may be sent again.
     fn is_open(&self) -> bool {
         match &self.answer {
             None => true,
@@ -398,10 +398,7 @@ impl<'a> Sent<'a> {
     fn finish(mut self) -> Vec<BeginAnswer> {
         let rows = std::mem::take(&mut self.rows);
         let answer = |mut row: Row| {
-            let answer = row.answer.take().unwrap_or_else(|| {
-                let text = "the store did not answer within a lease";
-                Err(StoreError::new(StoreErrorKind::Unavailable, text))
-            });
+            let answer = row.answer.take().unwrap_or_else(|| Err(unanswered()));
             let (sent_at, copies) = (self.sent_at, row.copies);
             if !matches!(answer, Ok(Begun::Fresh(_))) {
                 row.release(self.core);

@@ -24,9 +24,9 @@ const CONTENTION_LIMIT: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub(crate) struct BeginAnswer {
     pub(crate) answer: Result<Begun, StoreError>,
-    /// When the token was first sent: the lease counts from here.
+    /// The moment at which the token was first sent: the lease counts from here.
     pub(crate) sent_at: Moment,
-    /// Whether another copy of it may still arrive.
+    /// Copies of the `begin` that may still arrive.
     pub(crate) copies: Copies,
 }
 
@@ -41,10 +41,18 @@ impl BeginAnswer {
 pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, StoreError> {
     let _timer = StoreTimer::start(&"begin");
     let request = call.request(Token::random(), now);
-    call.core().store.begin(&call.key, &request).now().unwrap_or_else(|_| {
-        let text = "the store says it is local, but did not answer at once";
-        Err(StoreError::new(StoreErrorKind::Unavailable, text))
-    })
+    call.core().store.begin(&call.key, &request).now().unwrap_or_else(|_| Err(not_local()))
+}
+
+/// The error of a store that is not as local as it says.
+pub(super) fn not_local() -> StoreError {
+    let text = "the store says it is local, but did not answer at once";
+    StoreError::new(StoreErrorKind::Unavailable, text)
+}
+
+/// The error of a verb that the store did not answer in time.
+pub(super) fn unanswered() -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, "the store did not answer within a lease")
 }
 
 /// Asks the store. If this future is dropped, what it sent is released or carried on by another.
@@ -101,11 +109,7 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
         else {
             sent.unanswered = true;
             give_up(call, slot);
-            let text = "the store did not answer within a lease";
-            return BeginAnswer::new(
-                Err(StoreError::new(StoreErrorKind::Unavailable, text)),
-                sent_at,
-            );
+            return BeginAnswer::new(Err(unanswered()), sent_at);
         };
         timer.stop();
         sends += 1;

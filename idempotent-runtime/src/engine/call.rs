@@ -106,7 +106,7 @@ impl<'a> Prepared<'a> {
         let key = record_key(&call, &config)?;
         drop(config);
         if policy.mode != Mode::Window {
-            instance.core().patience.check(&call.operation, policy.lease);
+            instance.core().short_leases.check(&call.operation, policy.lease);
         }
         let called_at = instance.core().clock.now();
         let Call { operation, options, fingerprint, key: encoded, .. } = call;
@@ -188,9 +188,9 @@ impl<'a> Prepared<'a> {
         error.with_retry_after(self.backs_off(failed))
     }
 
-    /// How long to stay away from a key after so many failed attempts.
+    /// The pause before another call with the key, after so many failed attempts.
     ///
-    /// It differs from caller to caller, so that those who waited together do not return together.
+    /// It differs from caller to caller, so that those that waited together do not return together.
     pub(crate) fn backs_off(&self, failed: u32) -> Duration {
         let mut backoff = Backoff::new(self.core().config.load().retry_interval);
         let pauses = std::iter::repeat_with(|| backoff.pause());

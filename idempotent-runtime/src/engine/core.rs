@@ -3,7 +3,7 @@
 use super::admission::Admission;
 use super::backlog::Backlog;
 use super::keeper::Keeper;
-use super::patience::Patience;
+use super::short_leases::ShortLeases;
 use super::slots::Slots;
 use super::values::Values;
 use crate::clock::{Clock, Moment, Sleep};
@@ -29,8 +29,8 @@ pub(crate) struct Core {
     pub(crate) keeper: Keeper,
     /// An `Arc` of its own: jobs in it hold the core, and must not hold it through this.
     pub(crate) backlog: Arc<Backlog>,
-    pub(crate) patience: Patience,
-    /// Whether the store was asked to tell of records that operators free.
+    pub(crate) short_leases: ShortLeases,
+    /// The store was asked to tell of records that operators free.
     hears_freed: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ impl Core {
         let keeper = Keeper::start(Arc::clone(&store), clock.clone(), config.cleanup_interval)?;
         Ok(Self {
             local: store.is_local(),
-            patience: Patience::new(store.timeout()),
+            short_leases: ShortLeases::new(store.timeout()),
             store,
             protection: Protection::On,
             config: ArcSwap::from_pointee(config),
@@ -58,15 +58,15 @@ impl Core {
         })
     }
 
-    /// Whether bodies run without asking the store.
+    /// `true` if bodies run without asking the store.
     pub(crate) fn is_disabled(&self) -> bool {
         self.protection == Protection::Off
     }
 
     /// Asks the store, once, to tell of records that operators free elsewhere.
     ///
-    /// Done when a caller first waits for an attempt of this process: until then nobody here would
-    /// gain from it, and it may cost a connection.
+    /// Done when a caller first waits for an attempt of this process: until then no caller here
+    /// would gain from it, and it may cost a connection.
     pub(crate) fn hear_freed(self: &Arc<Self>) {
         if self.hears_freed.swap(true, Relaxed) {
             return;

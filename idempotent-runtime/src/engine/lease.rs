@@ -33,8 +33,8 @@ pub(crate) struct Lease {
     pub(crate) instance: usize,
     /// The attempt inside whose body this one was begun.
     pub(crate) parent: Option<Current>,
-    /// The permit of its body, which calls inside the body share. Not set without a limit, and empty
-    /// when the body has ended: whoever keeps a `Current` does not keep the permit.
+    /// The permit of its body, which calls inside the body share. Not set without a limit, and
+    /// empty when the body has ended, so that a `Current` that is kept does not keep the permit.
     permit: OnceLock<Mutex<Option<Arc<Permit>>>>,
     length: Duration,
     /// Renewing stops here, so that a hung body does not hold its key for ever.
@@ -105,7 +105,7 @@ impl Lease {
         }
     }
 
-    /// What arms the key before the body starts; `None` if the key does not block.
+    /// The request that arms the key before the body starts; `None` if the key does not block.
     pub(crate) fn arm_request(&self) -> Option<ArmRequest> {
         let linger = self.blocking.as_ref()?.claim.linger();
         Some(ArmRequest { key: self.key.clone(), attempt: self.granted, linger })
@@ -117,7 +117,7 @@ impl Lease {
         self.extended(sent_at);
     }
 
-    /// Whether an attempt that never ends blocks the key.
+    /// `true` if the key is armed: it blocks if this attempt never ends.
     pub(crate) fn blocks(&self) -> bool {
         self.armed.load(Relaxed)
     }

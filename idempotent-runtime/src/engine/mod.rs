@@ -1,10 +1,10 @@
 //! What happens between a call and its answer.
 //!
-//! The files follow a call: it is prepared ([`call`]), meets others of its key ([`slots`]), asks the
-//! store ([`acquire`]), runs its body under a lease ([`body`], [`running`], [`lease`], [`keeper`]), and
-//! its answer is recorded ([`settle`]), or its key released ([`release`]). [`backlog`] bounds what goes
-//! on after the caller has gone. [`run`] decides, [`whole_call`] ties them together, [`detached`] for
-//! bodies that outlive their callers.
+//! The files follow a call: it is prepared ([`call`]), meets others of its key ([`slots`]), asks
+//! the store ([`acquire`]), runs its body under a lease ([`body`], [`running`], [`lease`],
+//! [`keeper`]), and its answer is recorded ([`settle`]), or its key released ([`release`]).
+//! [`backlog`] bounds what goes on after the caller has gone. [`run`] decides, [`whole_call`] ties
+//! them together, [`detached`] for bodies that outlive their callers.
 
 mod acquire;
 mod admission;
@@ -21,12 +21,12 @@ mod core;
 mod detached;
 mod keeper;
 mod lease;
-mod patience;
 mod place;
 mod release;
 mod run;
 mod running;
 mod settle;
+mod short_leases;
 mod slots;
 mod values;
 mod whole_call;

@@ -13,6 +13,7 @@ use super::place::Place;
 use super::settle::{Handoff, RETRY_PAUSE};
 use super::slots::Sent;
 use crate::key::RecordKey;
+use crate::observe::StoreTimer;
 use crate::race::{First, race};
 use crate::store::{AttemptId, Begun, Claim};
 use std::pin::pin;
@@ -30,12 +31,12 @@ const WORTH_WAITING_FOR: Duration = Duration::from_secs(2);
 pub(crate) struct Unused {
     pub(crate) key: RecordKey,
     pub(crate) attempt: AttemptId,
-    /// How long the record is kept if the attempt is not the first.
+    /// The retention of the record if the attempt is not the first.
     pub(crate) retention: Duration,
     pub(crate) copies: Copies,
 }
 
-/// Whether something that was sent for an attempt may still arrive.
+/// Messages of an attempt that may still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copies {
     /// All of it was answered, or had no effect.
@@ -58,7 +59,7 @@ pub(crate) fn release_unused(core: &Arc<Core>, unused: Unused, place: Option<Box
 /// As [`release_sent`], and resolves when the `begin` has been answered and its release tried.
 ///
 /// If this future is dropped, the keeper finishes it. The token cannot be handed on from here: a
-/// release that was sent may take effect at any time, and would end whoever used the token again.
+/// release that was sent may take effect at any time, and would end an attempt that used it again.
 pub(crate) async fn release_first(core: &Arc<Core>, key: &RecordKey, sent: Sent) {
     let (for_job, source) = (Arc::clone(core), Source::Sent(key.clone(), Box::new(sent)));
     let job = async move {
@@ -70,13 +71,13 @@ pub(crate) async fn release_first(core: &Arc<Core>, key: &RecordKey, sent: Sent)
     Handoff::new(Arc::clone(core), job).await;
 }
 
-/// What is to be released.
+/// A key to release: a grant, or a `begin` that may become one.
 enum Source {
     Granted(Unused, Option<Box<Place>>),
     Sent(RecordKey, Box<Sent>),
 }
 
-/// Whether the store acknowledged a release.
+/// The result of one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tried {
     Acknowledged,
@@ -147,6 +148,7 @@ impl Unused {
     async fn release(&self, core: &Core) -> Tried {
         let release = core.store.release(&self.key, &self.attempt, self.retention);
         let patience = core.sleep_until(core.clock.now().after(held_for(&self.attempt.claim)));
+        let _timer = StoreTimer::start(&"release");
         match race(release, patience).await {
             First::Left(Ok(_)) => Tried::Acknowledged,
             First::Left(Err(_)) | First::Right(()) => Tried::Failed,
@@ -177,7 +179,7 @@ async fn granted(core: &Core, key: RecordKey, mut sent: Sent) -> Option<Unused> 
     Some(Unused { key, attempt, retention, copies })
 }
 
-/// For how long an attempt that nobody uses could hold the key, and is expected to arrive late.
+/// The time for which an unused attempt could hold the key, and is expected to arrive late.
 fn held_for(claim: &Claim) -> Duration {
     match *claim {
         Claim::Lease { lease, .. } => lease.min(LONGEST_DELAY),

@@ -2,7 +2,7 @@
 
 use super::admission::Permit;
 use super::backoff::Backoff;
-use super::begin::RESEND_PAUSE;
+use super::begin::{RESEND_PAUSE, not_local};
 use super::call::{InstanceRef, Prepared};
 use super::core::Core;
 use super::lease::{Lease, Terms};
@@ -28,7 +28,7 @@ pub(crate) struct Running<'a> {
     instance: InstanceRef<'a>,
     lease: Arc<Lease>,
     phase: Phase,
-    /// Whether a `begin` or an `arm` of this attempt may still arrive.
+    /// Copies of its `begin` or `arm` that may still arrive.
     pub(super) copies: Copies,
     mode: Mode,
     max_value_bytes: usize,
@@ -94,7 +94,7 @@ impl<'a> Running<'a> {
         let now = call.core().clock.now();
         let attempt = call.request(Token::random(), now).first_attempt();
         let terms = Terms { length: LONGEST, max_run: LONGEST, ..call.terms(now) };
-        // Of no instance: it keeps nobody from its key, not even the calls inside it.
+        // Of no instance: it keeps no call from its key, not even those inside it.
         let lease =
             Lease::new(call.operation.clone(), call.key.clone(), attempt, &terms, 0, current());
         let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
@@ -114,8 +114,8 @@ impl<'a> Running<'a> {
     /// Makes sure that the body may start: the answer to `begin` may have taken long to come, and a
     /// key that blocks is armed first.
     ///
-    /// Between the acknowledged arming and the first poll of the body nothing waits, so a key blocks
-    /// without its body having started only if the process dies right there.
+    /// Between the acknowledged arming and the first poll of the body nothing waits, so a key
+    /// blocks without its body having started only if the process dies right there.
     pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
         if self.mode == Mode::Window {
             return Ok(self);
@@ -191,10 +191,8 @@ impl<'a> Running<'a> {
         };
         let core = self.instance.core();
         let sent_at = core.clock.now();
-        let answer = core.store.arm(&key, &attempt, linger).now().unwrap_or_else(|_| {
-            let text = "the store says it is local, but did not answer at once";
-            Err(StoreError::new(StoreErrorKind::Unavailable, text))
-        });
+        let answer = core.store.arm(&key, &attempt, linger).now();
+        let answer = answer.unwrap_or_else(|_| Err(not_local()));
         self.armed(answer?, sent_at)
     }
 
@@ -208,7 +206,7 @@ impl<'a> Running<'a> {
         if self.lease.is_over() { Err(too_late()) } else { Ok(()) }
     }
 
-    /// Whether the key blocks, and is armed.
+    /// `true` if the key is armed and its lease is not over.
     pub(super) fn is_armed(&self) -> bool {
         self.lease.blocks() && !self.lease.is_over()
     }
@@ -230,12 +228,12 @@ impl<'a> Running<'a> {
         self.max_value_bytes
     }
 
-    /// What the caller gets if its value is not recorded.
+    /// The caller's choice for a value that is not recorded.
     pub(crate) fn on_unrecorded(&self) -> OnUnrecorded {
         self.on_unrecorded
     }
 
-    /// What the answer is once the store has acknowledged its end.
+    /// The answer's `recorded` once the store has acknowledged the end.
     pub(crate) fn planned(&self) -> Recorded {
         self.planned
     }

@@ -1,6 +1,7 @@
 //! Records how attempts end, in the foreground, in the background, and after their caller has gone.
 
 use super::backoff::Backoff;
+use super::begin::not_local;
 use super::core::Core;
 use super::lease::Lease;
 use super::place::Place;
@@ -44,7 +45,7 @@ impl Verb {
         }
     }
 
-    /// How much memory what it carries takes.
+    /// The size of the value that it carries.
     fn bytes(&self) -> usize {
         match self {
             Self::Complete { value: Some(value), .. } | Self::Fail(Failure::Final(Some(value))) => {
@@ -55,7 +56,7 @@ impl Verb {
     }
 }
 
-/// What is lost if the end of an attempt is never recorded.
+/// The loss if the end of an attempt is never recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worth {
     /// An answer, or the freedom of a key that blocks.
@@ -74,7 +75,8 @@ pub(crate) enum Ended {
     RecordedWithoutValue,
     /// The record had vanished, and is there again if it was completed.
     Vanished,
-    /// The record had vanished after the lease was lost, and stays away: the answer is not recorded.
+    /// The record had vanished after the lease was lost, and stays away: the answer is not
+    /// recorded.
     Gone,
     /// Another attempt had taken over.
     Superseded,
@@ -101,10 +103,7 @@ impl Settlement {
 
     /// Records it in a local store.
     pub(crate) fn record_now(self) -> Result<Ended, StoreError> {
-        let answer = self.send().now().unwrap_or_else(|| {
-            let text = "the store says it is local, but did not answer at once";
-            Err(StoreError::new(StoreErrorKind::Unavailable, text))
-        });
+        let answer = self.send().now().unwrap_or_else(|| Err(not_local()));
         self.finish(answer)
     }
 
@@ -143,7 +142,7 @@ impl Settlement {
         core.keeper.spawn(async move { drop(self.record().await) });
     }
 
-    /// What is lost if this end is never recorded.
+    /// The loss if this end is never recorded.
     fn worth(&self) -> Worth {
         match &self.verb {
             Verb::Complete { .. } | Verb::Fail(Failure::Final(_)) => Worth::Answer,
@@ -162,8 +161,8 @@ impl Settlement {
         release::release_unused(&core, unused, None);
     }
 
-    /// Tries until the store answers. An answer is given up when its record has expired; what only
-    /// frees the key, when the lease does so as well.
+    /// Tries until the store answers. An answer is given up when its record has expired; an end
+    /// that only frees the key, when the lease is over and does the same.
     async fn persist(self, expires: Moment) {
         let Self { core, lease, .. } = &self;
         let room = match self.worth() {
@@ -253,8 +252,8 @@ pub(crate) async fn record_many(
     ended
 }
 
-/// Whether an error is the store's answer: what is there is not a record, so it is not this
-/// attempt's either.
+/// `true` if an error is the store's final answer: the key holds something that is not a record, so
+/// it is not this attempt's either.
 fn is_final(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Undecodable
 }
@@ -327,8 +326,8 @@ fn tell(core: &Core, lease: &Lease, verb: &Verb, ended: Ended) {
     }
 }
 
-/// The treatment of a record that is gone. Without its lease an attempt does not know who has run
-/// since, and what became of that answer.
+/// The treatment of a record that is gone. Without its lease an attempt does not know which others
+/// have run since, and what became of their answers.
 fn if_gone(lease: &Lease) -> IfGone {
     if lease.is_over() { IfGone::Leave } else { IfGone::Rewrite }
 }

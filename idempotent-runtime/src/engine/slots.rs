@@ -237,7 +237,7 @@ impl Member {
                 Turn::InFlight(left)
             }
             (Seat::Taken | Seat::Running(_), _) => Turn::Wait,
-            // A key that was freed is bound to no payload: whoever waited has waited for this.
+            // A key that was freed is bound to no payload: every caller here has waited for this.
             (Seat::Settled(_, shared @ Shared::Failed { .. }), _) => Turn::Share(shared.clone()),
             // Whoever found out had its own payload compared; another one has to ask itself.
             (Seat::Settled(settled, _), _) if fingerprint.is_some() && fingerprint != *settled => {
@@ -252,13 +252,13 @@ impl Member {
         awaited.hears(lock(&self.slot.state).attempts, self.at_join);
     }
 
-    /// The one who sits saw an attempt of another process run.
+    /// The caller that asks the store saw an attempt of another process run.
     pub(super) fn runs_elsewhere(&self, number: u32) {
         lock(&self.slot.state).attempts.running = Some(number);
         self.slot.changed.notify_waiters();
     }
 
-    /// The one who sits saw that an attempt of another process has failed.
+    /// The caller that asks the store saw that an attempt of another process has failed.
     pub(super) fn failed_elsewhere(&self, number: u32) {
         lock(&self.slot.state).attempts.failed = Some(number);
         self.slot.changed.notify_waiters();

@@ -47,8 +47,8 @@ pin_project! {
     }
 }
 
-/// Stages of a call. Fields are dropped in their order: a shutdown waits for the call, and so for all
-/// that stands before it.
+/// Stages of a call. Fields are dropped in their order: a shutdown waits for the call, and so for
+/// all that stands before it.
 enum Stage<'a, T, E> {
     Refused(Error),
     Begins(Prepared<'a>),

@@ -20,7 +20,8 @@ pub const EXPIRED: &str = "idempotent_expired_total";
 pub const VANISHED: &str = "idempotent_vanished_total";
 /// Counter: answers that could not be stored when their caller got them, by [`OPERATION`].
 pub const UNRECORDED: &str = "idempotent_unrecorded_total";
-/// Counter: ends of attempts and releases that were given up before the store took them, by [`VERB`].
+/// Counter: ends of attempts and releases that were given up before the store took them, by
+/// [`VERB`].
 pub const DROPPED: &str = "idempotent_dropped_total";
 /// Counter: answers, values and final errors, that were recorded without their bytes (too large, not
 /// encodable, no room), by [`OPERATION`].

@@ -35,7 +35,7 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
-    /// Whether an error of this kind means that the verb had no effect, whatever else is known.
+    /// `true` if an error of this kind means that the verb had no effect, whatever else is known.
     fn rules_out_an_effect(self) -> bool {
         match self {
             Self::Full | Self::Contended | Self::Undecodable | Self::Misconfigured => true,
@@ -71,8 +71,8 @@ impl StoreError {
         self.0.kind
     }
 
-    /// Whether the verb may have taken effect, or may do so later. What cannot have had an effect
-    /// need not be taken back.
+    /// `true` if the verb may have taken effect, or may do so later. A verb that cannot have had an
+    /// effect need not be taken back.
     pub fn may_have_taken_effect(&self) -> bool {
         !self.0.without_effect
     }

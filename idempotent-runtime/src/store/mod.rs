@@ -198,9 +198,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Asks to be told when an operator frees a record that an attempt holds, also from another
     /// process: see [`forget`](Self::forget).
     ///
-    /// A store MAY tell late, twice, without reason or never: whoever is told asks the store, and
-    /// whoever is not finds out when it renews. It calls `told` on a thread of its own, which MUST
-    /// NOT be blocked. The provided method never tells.
+    /// A store MAY tell late, twice, without reason or never: an instance that is told asks the
+    /// store, and one that is not told learns it when it renews. The store calls `told` on a thread
+    /// of its own, which MUST NOT be blocked. The provided method never tells.
     fn on_freed(&self, told: Freed) {
         drop(told);
     }
@@ -224,11 +224,11 @@ pub type Freed = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
 /// One entry of [`Store::arm_many`].
 #[derive(Clone, Debug)]
 pub struct ArmRequest {
-    /// Which record.
+    /// The record.
     pub key: RecordKey,
-    /// By which attempt.
+    /// The attempt that holds it.
     pub attempt: AttemptId,
-    /// How long the record lives on after its lease.
+    /// The time for which the record lives on after its lease.
     pub linger: Duration,
 }
 

@@ -303,7 +303,7 @@ pub enum Failure {
 /// The treatment of a record that is gone when the answer of its attempt arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IfGone {
-    /// It is written again. For an attempt that still holds its lease: nobody else can have run.
+    /// It is written again. For an attempt that still holds its lease: no other can have run.
     Rewrite,
     /// It stays gone. For an attempt that has lost its lease: another one may have succeeded since,
     /// and an operator may have removed that answer.

@@ -72,8 +72,8 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
     (answer, Write::Keep)
 }
 
-/// The body is about to start, and its key blocks from here on if it does not end. Renews the lease
-/// as well.
+/// The body is about to start, and its key blocks from here on if it does not end. Also renews the
+/// lease.
 pub fn arm(record: Option<Living>, attempt: &AttemptId, linger: Duration) -> Step<Armed> {
     match record {
         Some(Living { head, ttl })

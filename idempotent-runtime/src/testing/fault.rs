@@ -69,8 +69,8 @@ impl Verb {
 pub enum Fault {
     /// No effect, and an error of this kind. Its caller cannot tell it from [`Fault::After`].
     Before(StoreErrorKind),
-    /// No effect, and an error that [says so](crate::store::StoreError::without_effect): there is no
-    /// connection.
+    /// No effect, and an error that [says so](crate::store::StoreError::without_effect): there is
+    /// no connection.
     NotSent,
     /// The effect, and an error of this kind: the reply was lost.
     After(StoreErrorKind),

@@ -1,4 +1,4 @@
-//! What happens to processes and servers.
+//! Faults of processes and servers.
 
 use crate::scene::{LEASE, Scene};
 use rand::RngExt as _;
@@ -18,7 +18,8 @@ pub(crate) enum Servers {
 }
 
 impl Servers {
-    /// A master with replicas, and sentinels that act when they are asked to, also on a busy machine.
+    /// A master with replicas, and sentinels that act when they are asked to, also on a busy
+    /// machine.
     pub(crate) async fn replicated() -> Self {
         let all = Sentinels::start().await;
         for sentinel in &all.sentinels {
@@ -54,7 +55,7 @@ impl Servers {
         }
     }
 
-    /// How many records there are.
+    /// The number of records.
     pub(crate) async fn records(&self) -> usize {
         let mut connection = self.master().await.connection().await;
         redis::cmd("DBSIZE").query_async(&mut connection).await.unwrap()
@@ -112,7 +113,7 @@ const PROVOKED: [Provoked; 11] = [
     Provoked {
         name: "READONLY",
         counted_as: Some("errorstat_READONLY"),
-        // Nobody listens there, so nothing is replicated.
+        // No server listens there, so nothing is replicated.
         begin: &[&["REPLICAOF", "127.0.0.1", "1"]],
         end: &[&["REPLICAOF", "NO", "ONE"]],
     },
@@ -253,7 +254,7 @@ impl Provoked {
     }
 }
 
-/// How often a server has seen something, by its own figures.
+/// The number of times that a server has seen something, by its own figures.
 async fn count(connection: &MultiplexedConnection, field: &str) -> u64 {
     let mut command = redis::cmd("INFO");
     let text = command.arg("everything").query_async::<String>(&mut connection.clone()).await;

@@ -6,8 +6,8 @@
 //! CHAOS_SECONDS=120 CHAOS_SEED=7 scripts/test-long chaos
 //! ```
 //!
-//! Bodies and callers write a ledger outside the store. In the end every key is called once more and
-//! to the end, and the ledger is checked. A seed repeats the faults and what is drawn in each
+//! Bodies and callers write a ledger outside the store. In the end every key is called once more
+//! and to the end, and the ledger is checked. A seed repeats the faults and what is drawn in each
 //! process, not the moments at which they meet.
 #![allow(clippy::print_stdout)]
 

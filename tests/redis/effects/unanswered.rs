@@ -8,7 +8,7 @@ use support::proxy::{Command, Fault, Gate, Proxy};
 use support::redis::RedisServer;
 use support::until;
 
-/// When a shop gives up on an answer that does not come.
+/// The time after which a shop gives up on an answer.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// A shop behind a proxy, on a server that has the script.

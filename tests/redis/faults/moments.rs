@@ -1,4 +1,4 @@
-//! What happens between two messages of one verb.
+//! Events between two messages of one verb.
 
 use crate::message::Message;
 use crate::site::{EXPIRE, Site, name, strong};

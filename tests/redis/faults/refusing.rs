@@ -23,7 +23,7 @@ async fn assert_refused(process: &Process, kind: ErrorKind, code: &str) {
     assert!(!source.may_have_taken_effect(), "{error}");
 }
 
-/// What is recorded is still told, for each state that a record can be in.
+/// A record still answers, for each state that it can be in.
 async fn assert_reads(process: &Process, other: &Process) {
     assert_eq!(other.run("done").await.unwrap(), 1, "an answer is replayed");
     let error = other.run("running").await.unwrap_err();

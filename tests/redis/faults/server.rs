@@ -21,7 +21,7 @@ async fn a_body_whose_record_is_deleted_is_told_and_its_answer_is_not_written_ag
         site.command(&deletion).await;
         held.attempt.lost().await;
         assert_eq!(held.end().await.unwrap(), 1, "{key}");
-        // Whoever ran meanwhile, and whatever became of that answer, is not known here.
+        // Another attempt may have run meanwhile; what became of its answer is not known here.
         assert_eq!(site.state(key).await, None, "{key}");
         assert_eq!(process.run(key).await.unwrap(), 2, "{key}");
         process.ends_clean().await;

@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Far shorter than the outage, which lasts until the shutdown has returned.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// How a server is away.
+/// The kinds of outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Away {
     Stalled,

@@ -1,4 +1,4 @@
-//! Callers that wait for another process, and notifications that nobody heard.
+//! Callers that wait for another process, and notifications that were not heard.
 //!
 //! They poll so rarely that only a notification, or a look after one was missed, ends a test.
 

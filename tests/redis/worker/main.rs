@@ -120,7 +120,7 @@ async fn work(caller: Caller, orders: Orders, mut rng: StdRng) {
     }
 }
 
-/// How many times so many milliseconds have passed.
+/// The number of times that so many milliseconds have passed.
 fn nth(generation: u64) -> u128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     since.as_millis() / u128::from(generation)

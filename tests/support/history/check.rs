@@ -138,7 +138,7 @@ impl Check<'_> {
         })
     }
 
-    /// The first time that somebody could know of a success.
+    /// The first time that a caller could know of a success.
     fn first_success(&self) -> Option<u64> {
         let duplicates = self.steps.iter().filter_map(|KeyStep { at, step, .. }| match step {
             Step::Refused { kind, .. } if self.is(Kind::Reject) && kind == "Duplicate" => Some(*at),
@@ -151,7 +151,7 @@ impl Check<'_> {
         self.rules.kind == Some(kind)
     }
 
-    /// The first time that somebody could know of a recorded value, and the value.
+    /// The first time that a caller could know of a recorded value, and the value.
     fn first_value(&self) -> Option<(u64, String)> {
         let answers = self.steps.iter().filter_map(|KeyStep { at, step, .. }| match step {
             Step::Value { from: Source::Ran | Source::Replayed, value, .. } => {
@@ -189,7 +189,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether an attempt could no longer keep others from starting at `at`.
+    /// `true` if an attempt could not keep others from starting at `at`.
     fn had_let_go(&self, id: CallId, attempt: &Attempt, at: u64) -> bool {
         if self.is(Kind::Window) {
             return false;
@@ -210,7 +210,7 @@ impl Check<'_> {
         let gone = gone && !self.is(Kind::Detach);
         let untold = call.answer.is_none() || call.gone;
         let disturbed = untold && self.history.was_disturbed(id.process, &(attempt.at..at));
-        // Whoever was killed cannot tell that its lease had run out before.
+        // A process that was killed cannot tell that its lease had run out before.
         let unrenewed = at - attempt.at >= self.rules.max_run.as_nanos() as u64;
         let killed = self
             .history

@@ -91,7 +91,7 @@ fn a_start_within_the_lease_of_a_batch_is_found() {
         first.run(2, 1, 0, 0, "b").end(1, 1, "a", NONE).refused(1, 1, "Superseded", NONE)
     };
     story(10).breaks(RETRY, Broken::StartWhileHeld);
-    // A batch cannot tell that it lost a lease, but nobody takes over before half of it is over.
+    // A batch cannot tell that it lost a lease, but no other takes over before half of it is over.
     story(60).keeps_all(RETRY);
 }
 
@@ -118,7 +118,7 @@ fn a_disturbance_excuses_what_the_killed_and_the_left_cannot_tell() {
     killed(before).breaks(RETRY, Broken::StartWhileHeld);
     let left = Story::about("detach:1").start(1, 1, 1, 10).step(1, 1, Step::Gone).disturbed(0, 1);
     left.end(1, 1, "a", HELD).run(2, 1, 2, 11, "b").keeps_all(RETRY);
-    // Whoever lives on is told, and says so.
+    // A process that lives on is told, and says so.
     let alive = running().disturbed(0, 1).run(2, 1, 2, 11, "b");
     let alive = alive.end(1, 1, "a", HELD).refused(1, 1, "Superseded", LeaseSeen::Lost);
     alive.keeps_all(RETRY);

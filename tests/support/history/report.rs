@@ -1,4 +1,4 @@
-//! What a history came to: counts, and promises that were broken.
+//! The result of a history: counts, and promises that were broken.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +25,7 @@ pub enum Broken {
     FenceDidNotGrow,
     /// An attempt lost its key although its lease was not over.
     LostWhileHeld,
-    /// What the caller was told about its body is not what its body did.
+    /// The caller was told something about its body that its body did not do.
     WrongReport,
     /// A call of a process that lives had no answer.
     NoAnswer,
@@ -43,7 +43,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// How often what happened.
+/// Counts of events, by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub calls: usize,
@@ -101,7 +101,7 @@ impl Cut {
     }
 }
 
-/// What one key came to.
+/// The result of one key.
 #[derive(Clone, Debug, Default)]
 pub struct KeyReport {
     pub counts: Counts,
@@ -110,7 +110,7 @@ pub struct KeyReport {
     pub violations: Vec<Violation>,
 }
 
-/// What many keys came to.
+/// The result of many keys.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub counts: Counts,
@@ -151,7 +151,7 @@ impl Report {
         assert!(shown.is_empty(), "{} violations: {shown:#?}", self.violations.len());
     }
 
-    /// How often which promise was broken.
+    /// The number of times that each promise was broken.
     pub fn violated(&self) -> BTreeMap<Broken, usize> {
         let mut counts = BTreeMap::new();
         for violation in &self.violations {

@@ -1,4 +1,5 @@
-//! The future is `Send` whenever that of the bare function is, whatever lifetimes its types mention.
+//! The future is `Send` whenever that of the bare function is, whatever lifetimes its types
+//! mention.
 #![deny(warnings)]
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What holds other values: lists, structs and maps.
+//! Values that hold others: lists, structs and maps.
 
 use super::keys::{KeyDigest, Keys};
 use super::{Context, Format, Refusal};

@@ -6,7 +6,7 @@ use crate::store::StoreError;
 use redis::Value;
 use std::time::Duration;
 
-/// How many replicas have what was written. It matters only where something was.
+/// The number of replicas that have what was written. It matters only where something was.
 #[derive(Debug)]
 #[must_use]
 pub(super) enum Written {
@@ -76,7 +76,7 @@ pub(super) fn bytes_of(answer: Value, command: &str) -> Result<Option<Vec<u8>>, 
 pub(super) fn ttl_of(answer: &Value) -> Result<Option<Duration>, Failed> {
     match answer {
         Value::Int(-2) => Ok(None),
-        // Somebody took the time to live away. It is not ours to give it back.
+        // Another program took the time to live away. It is not ours to give it back.
         Value::Int(-1) => Ok(Some(Duration::MAX)),
         // A record in its last millisecond still lives.
         Value::Int(millis) => {

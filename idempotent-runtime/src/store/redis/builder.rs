@@ -101,8 +101,8 @@ impl RedisBuilder {
     /// How long a server may take to answer, and to take a connection; two seconds if not set.
     ///
     /// A command that was not answered in time may have taken effect all the same. The connection
-    /// it was sent on is replaced. Leases should be three times as long: an instance warns of one that
-    /// is shorter than this.
+    /// it was sent on is replaced. Leases should be three times as long: an instance warns of one
+    /// that is shorter than this.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeouts = Timeouts { connect: timeout, response: timeout };
         self
@@ -122,13 +122,14 @@ impl RedisBuilder {
         self
     }
 
-    /// A grant, a renewal and an answer count only when so many replicas have them. A grant that does
-    /// not count is refused with `NotReplicated`: its body does not run, and the key is released.
+    /// A grant, a renewal and an answer count only when so many replicas have them. A grant that
+    /// does not count is refused with `NotReplicated`: its body does not run, and the key is
+    /// released.
     ///
-    /// With as many as may be promoted, a failover loses nothing; calls are refused while one of them
-    /// is down. With fewer it narrows the window in which a failover forgets, and does not close it:
-    /// the replica that is promoted need not be one of those that confirmed. It costs the time that
-    /// replicas need, on the connection that all callers of a runtime share.
+    /// With as many as may be promoted, a failover loses nothing; calls are refused while one of
+    /// them is down. With fewer it narrows the window in which a failover forgets, and does not
+    /// close it: the replica that is promoted need not be one of those that confirmed. It costs the
+    /// time that replicas need, on the connection that all callers of a runtime share.
     pub fn replication(mut self, replicas: usize, timeout: Duration) -> Self {
         self.replication = (replicas > 0).then_some(Replication { replicas, timeout });
         self

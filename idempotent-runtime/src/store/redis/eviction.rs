@@ -1,7 +1,7 @@
 //! Servers that evict records are refused, whenever a connection to them is made.
 //!
-//! A failover, or a node that has taken another one's place, may lead to a server with other settings
-//! than the one that was there at connect.
+//! A failover, or a node that has taken another one's place, may lead to a server with other
+//! settings than the one that was there at connect.
 
 use super::error::misconfigured;
 use super::features::field;
@@ -55,7 +55,7 @@ fn evicting(info: &str) -> Option<&str> {
     field(info, "maxmemory_policy").filter(|policy| *policy != "noeviction")
 }
 
-/// A primary that does not answer cannot be sent anything else either, and keeps nobody from using
+/// A primary that does not answer cannot be sent anything else either, and keeps no call from using
 /// the others. That none of them answers is an error.
 fn check_answers(answers: Vec<Result<Value, RedisError>>) -> Result<(), StoreError> {
     let mut failed = None;
@@ -85,7 +85,8 @@ fn refuse(info: &str) -> Result<(), StoreError> {
     }
 }
 
-/// Asks each by itself: an answer of all of them at once fails with the first that does not give one.
+/// Asks each by itself: an answer of all of them at once fails with the first that does not give
+/// one.
 async fn ask_primaries(
     cluster: &mut ClusterConnection,
 ) -> Result<Vec<Result<Value, RedisError>>, RedisError> {

@@ -2,13 +2,13 @@
 //! names another.
 //!
 //! A master that is replaced goes on taking writes until the sentinels have told it, which takes
-//! them up to ten seconds and more. What it grants meanwhile is lost. So nobody waits for a refusal:
-//! every sentinel is listened to, and beneath that asked every second, and a change ends all
-//! connections of the store at once.
+//! them up to ten seconds and more. What it grants meanwhile is lost. So the store does not wait
+//! for a refusal: it listens to every sentinel, asks each once a second beneath that, and ends all
+//! its connections when the master changes.
 //!
-//! This happens on a thread of its own: a runtime that is blocked, or that nobody drives, would find
-//! out too late. The thread ends with the store. It also ends when the store has not been used for
-//! [`IDLE`], and then takes the connections with it: none of them is left that nobody watches over.
+//! This happens on a thread of its own: a runtime that is blocked or not driven would learn of the
+//! change too late. The thread ends with the store. It also ends when the store has not been used
+//! for [`IDLE`], and then ends all connections, so that none is used while no sentinel is followed.
 //! The next command makes another connection and starts the thread again.
 
 use super::links::Links;

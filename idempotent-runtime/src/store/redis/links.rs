@@ -7,8 +7,8 @@
 //! A connection that fails is replaced by the next command. One to a cluster is replaced behind the
 //! commands: it still reaches the other nodes, and a node that is silent makes connecting slow.
 //!
-//! A connection to a master that sentinels have replaced is not used again, and what is under way on
-//! it counts as unanswered: its server may still answer, and is about to forget what it says.
+//! A connection to a master that sentinels have replaced is not used again, and what is under way
+//! on it counts as unanswered: its server may still answer, and is about to forget what it says.
 
 use super::error::{Failure, after_an_effect, classify, store_error, unexpected};
 use super::eviction::Eviction;
@@ -129,7 +129,7 @@ impl Failed {
         }
     }
 
-    /// Whether the server can be expected to answer a `GET` all the same.
+    /// `true` if the server can be expected to answer a `GET` all the same.
     pub(super) fn leaves_reads(&self) -> bool {
         match self {
             Self::Sent(error) | Self::Resent(error) => refusal(error).reads == Reads::Served,
@@ -203,7 +203,7 @@ impl Links {
         }
     }
 
-    /// Resolves when connections of this generation are not to be used any more.
+    /// Resolves when connections of this generation must not be used.
     pub(super) async fn replaced(&self, generation: Generation) {
         match self.target.sentinel() {
             Some(sentinel) => sentinel.master.replaced(generation).await,
@@ -250,7 +250,7 @@ impl Links {
         if self.was_used() {
             return false;
         }
-        // Whoever connects after this starts another one.
+        // A connection that is made after this starts another one.
         *follower = None;
         self.drop_connections(|_| true);
         true

@@ -1,9 +1,9 @@
 //! The master that sentinels name, of all their answers.
 //!
-//! Sentinels learn of a failover one after the other: the one that leads it first, the others by its
-//! next message, one that was cut off whenever it is back. Every configuration has an epoch, which a
-//! majority of them agreed on, and a later one is greater. So the answer with the greatest epoch
-//! counts, and one with a smaller epoch never leads back to the master of before.
+//! Sentinels learn of a failover one after the other: the one that leads it first, the others by
+//! its next message, one that was cut off whenever it is back. Every configuration has an epoch,
+//! which a majority of them agreed on, and a later one is greater. So the answer with the greatest
+//! epoch counts, and one with a smaller epoch never leads back to the master of before.
 //!
 //! Epochs start again where an operator sets the sentinels up anew. A smaller epoch is therefore
 //! believed once no sentinel has confirmed the greater one for [`OUTDATED_FOR`].

@@ -1,7 +1,9 @@
 //! Records in Redis or Valkey: one key a record, one round trip a verb where the server allows it.
 //!
 //! The files, in the order in which a call goes through them: [`verbs`] asks the state table,
-//! [`server`] turns one step into a command, [`links`] sends it, [`target`] connects. Behind sentinels,
+//! [`server`] turns one step into a command ([`many`] the steps of many records into one pipeline),
+//! [`links`] sends it, [`target`] connects. [`refusals`] is the table of errors that servers answer
+//! with. Behind sentinels, [`sentinel`] asks for the master, [`master`] judges the answers, and
 //! [`follow`] ends connections to a master that was replaced.
 
 mod answers;
@@ -12,6 +14,7 @@ mod eviction;
 mod features;
 mod follow;
 mod links;
+mod many;
 mod master;
 mod name;
 mod paused;

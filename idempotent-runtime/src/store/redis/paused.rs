@@ -1,10 +1,11 @@
 //! Keeps a paused tokio clock from running ahead of a server.
 //!
 //! On a runtime whose clock is paused (`#[tokio::test(start_paused = true)]`, `tokio::time::pause`)
-//! time jumps to the next timer as soon as every task waits. A task that waits for a server counts as
-//! waiting, so the timeout of the command would be over before the server has had a chance to answer.
-//! Tokio lets time stand while a blocking task runs. So one runs for as long as a command is under
-//! way, and no longer than its timeout in real time: a server that stays silent is given up on.
+//! time jumps to the next timer as soon as every task waits. A task that waits for a server counts
+//! as waiting, so the timeout of the command would be over before the server has had a chance to
+//! answer. Tokio lets time stand while a blocking task runs. So one runs for as long as a command
+//! is under way, and no longer than its timeout in real time: a server that stays silent is given
+//! up on.
 
 use std::future::Future;
 use std::sync::mpsc;
@@ -31,11 +32,11 @@ impl Held {
     }
 }
 
-/// More than lies between two looks at one clock, unless the thread is interrupted between them, and
-/// less than a call takes from its start to its first command.
+/// More than lies between two looks at one clock, unless the thread is interrupted between them,
+/// and less than a call takes from its start to its first command.
 const APART: Duration = Duration::from_micros(1);
 
-/// Whether the clock of the current runtime stands still. Tokio does not tell.
+/// `true` if the clock of the current runtime stands still. Tokio does not tell.
 fn is_paused() -> bool {
     let (tokio, real) = (tokio::time::Instant::now(), Instant::now());
     let apart = real.checked_duration_since(tokio.into_std());

@@ -1,7 +1,7 @@
 //! Every error that a server answers with, as a table: what it means for a verb and for its caller.
 //!
-//! `docs/redis.md` shows the same table, and a test compares the two. An error that a script ran into
-//! counts as the script's: servers before 7.0 quote it, later ones answer with it.
+//! `docs/redis.md` shows the same table, and a test compares the two. An error that a script ran
+//! into counts as the script's: servers before 7.0 quote it, later ones answer with it.
 
 use super::error::Failure;
 use crate::store::StoreErrorKind;
@@ -25,7 +25,7 @@ pub(super) struct Refusal {
     pub(super) help: &'static str,
 }
 
-/// Whether the command that was answered like this can have changed anything.
+/// The possible effect of a command that was answered like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     None,
@@ -40,7 +40,7 @@ pub(super) enum Connection {
     Replaced,
 }
 
-/// Whether a server that refused a write can be expected to answer a `GET`.
+/// Replays from a server that refused a write: it may still answer a `GET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
     Served,

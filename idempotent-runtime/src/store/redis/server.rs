@@ -3,7 +3,7 @@
 //! Each method is one round trip, safe to repeat and safe to arrive late: it changes a record only
 //! if that still is what the caller saw.
 
-use super::answers::{Written, bytes_of, each_of, ttl_of};
+use super::answers::{Written, bytes_of, ttl_of};
 use super::error::{Failure, contended, unexpected};
 use super::features::{DeleteIfEqual, Features};
 use super::links::{Failed, Links};
@@ -35,7 +35,7 @@ pub(super) enum Publish {
     ByName,
 }
 
-/// How often a record is looked for that is there for the one command and gone for the other.
+/// The most looks for a record that is there for the one command and gone for the other.
 const ROUNDS: usize = 16;
 
 /// The channel on which the names of ended records are published.
@@ -97,71 +97,6 @@ impl Server {
             }
         }
         self.create_in_two(name, bytes, millis).await
-    }
-
-    /// Writes many records that are not there, in one round trip where the servers allow it.
-    pub(super) async fn create_many(
-        &self,
-        records: &[Creation],
-    ) -> Vec<Result<Option<Vec<u8>>, Failed>> {
-        if !self.features.set_nx_get() || !self.pipelines(records.len()) {
-            let each =
-                records.iter().map(|Creation { name, bytes, ttl }| self.create(name, bytes, *ttl));
-            return super::join(each).await;
-        }
-        let mut pipeline = redis::pipe();
-        for Creation { name, bytes, ttl } in records {
-            pipeline.add_command(set_nx_get(name, bytes, wire::millis(*ttl)));
-        }
-        let answers = self.links.pipeline(&pipeline).await;
-        let each = each_of(answers, records).map(|(record, answer)| async move {
-            match answer {
-                Ok(answer) => bytes_of(answer, "SET"),
-                Err(failed) if failed.failure() == Failure::UnknownCommand => {
-                    self.create(&record.name, &record.bytes, record.ttl).await
-                }
-                Err(failed) => Err(failed),
-            }
-        });
-        super::join(each).await
-    }
-
-    /// Replaces many records that are still what the caller saw. `None` where that takes a look at
-    /// the record.
-    pub(super) async fn replace_many(
-        &self,
-        replacements: &[Replacement],
-    ) -> Vec<Result<Option<()>, Failed>> {
-        let nothing = || replacements.iter().map(|_| Ok(None)).collect();
-        if !self.pipelines(replacements.len()) {
-            return nothing();
-        }
-        let ifeq = self.features.set_ifeq();
-        let mut pipeline = redis::pipe();
-        for Replacement { name, seen, bytes, ttl } in replacements {
-            let millis = wire::millis(*ttl);
-            pipeline.add_command(match ifeq {
-                true => set_ifeq(name, bytes, &seen.bytes, millis),
-                false => script::SWAP.by_hash(&self.swap_arguments(name, seen, bytes, millis)),
-            });
-        }
-        let answers = self.links.pipeline(&pipeline).await;
-        each_of(answers, replacements)
-            .map(|(replacement, answer)| match answer {
-                Ok(Value::BulkString(old)) if ifeq && old == replacement.seen.bytes => Ok(Some(())),
-                Ok(Value::Int(1)) if !ifeq => Ok(Some(())),
-                Ok(_) => Ok(None),
-                Err(failed) => match failed.failure() {
-                    Failure::UnknownCommand | Failure::Full | Failure::NoScript => Ok(None),
-                    _ => Err(failed),
-                },
-            })
-            .collect()
-    }
-
-    /// Whether many commands can travel as one: to one server, and without a wait after each.
-    fn pipelines(&self, commands: usize) -> bool {
-        commands > 1 && !self.links.target().is_cluster() && self.replication.is_none()
     }
 
     /// The same for servers whose `SET` cannot do both. Both commands travel together; whatever
@@ -324,7 +259,7 @@ impl Server {
         }
     }
 
-    fn swap_arguments(
+    pub(super) fn swap_arguments(
         &self,
         name: &Name,
         seen: &Seen,
@@ -373,8 +308,8 @@ impl Server {
 
     /// Tells the processes that listen that an operator freed a record.
     ///
-    /// Rare, so it is told to all of them, also in a cluster. Whoever does not hear it finds out by
-    /// its next renewal, so a refusal is no failure of what was done.
+    /// Rare, so it is told to all of them, also in a cluster. A process that does not hear it
+    /// learns it by its next renewal, so a refusal is no failure of what was done.
     pub(super) async fn publish_freed(&self, key: &str) {
         let told = self.links.command(redis::cmd("PUBLISH").arg(FREED).arg(key)).await;
         if let Err(failed) = told {
@@ -386,53 +321,6 @@ impl Server {
     /// Marks a record that is being processed, so that its end is published.
     pub(super) async fn mark(&self, name: &Name) -> Result<(), Failed> {
         self.run(&script::MARK, &only(name)).await.map(drop)
-    }
-
-    /// Lets many records live longer, in one round trip where the servers allow it. The answers say
-    /// whether each record still is what its holder thinks.
-    pub(super) async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<bool, Failed>> {
-        if self.links.target().is_cluster() || renewals.len() < 2 {
-            let each = renewals.iter().map(|renewal| self.renew_one(renewal));
-            return super::join(each).await;
-        }
-        let mut pipeline = redis::pipe();
-        for renewal in renewals {
-            pipeline.add_command(script::RENEW.by_hash(&renewal.arguments()));
-        }
-        // One wait for all of them: it is for everything that the connection wrote before.
-        let mut written = Written::Unasked;
-        if let Some(replication) = &self.replication {
-            pipeline.add_command(replication.command());
-        }
-        let mut answers = self.links.pipeline(&pipeline).await;
-        if let (Some(replication), Ok(answers)) = (&self.replication, &mut answers) {
-            written = replication.written(answers.pop().unwrap_or(Ok(Value::Nil)));
-        }
-        let each = each_of(answers, renewals).map(|(renewal, answer)| {
-            let written = written.clone();
-            async move {
-                match answer {
-                    Ok(answer) => renewed(&answer, written),
-                    Err(failed) if failed.failure() == Failure::NoScript => {
-                        self.renew_one(renewal).await
-                    }
-                    Err(failed) => Err(failed),
-                }
-            }
-        });
-        super::join(each).await
-    }
-
-    async fn renew_one(&self, renewal: &Renewal) -> Result<bool, Failed> {
-        let arguments = renewal.arguments();
-        let answer = match self.write(&script::RENEW.by_hash(&arguments)).await {
-            Err(failed) if failed.failure() == Failure::NoScript => {
-                self.write(&script::RENEW.by_text(&arguments)).await
-            }
-            answer => answer,
-        };
-        let (answer, written) = answer?;
-        renewed(&answer, written)
     }
 
     /// Runs a script that writes nothing that replicas would have to confirm.
@@ -454,58 +342,13 @@ impl Server {
     }
 }
 
-/// Reads the answer to a renewal: `true` if the record is its holder's. A lease counts for as long as
-/// replicas know it: the one that is promoted lets others take the key over when its own time is up.
-fn renewed(answer: &Value, written: Written) -> Result<bool, Failed> {
-    let renewed = *answer == Value::Int(1);
-    if renewed {
-        written.check()?;
-    }
-    Ok(renewed)
-}
-
-/// A record that is to be written if there is none.
-#[derive(Clone, Debug)]
-pub(super) struct Creation {
-    pub(super) name: Name,
-    pub(super) bytes: Vec<u8>,
-    pub(super) ttl: Duration,
-}
-
-/// A record that is to be replaced if it is still what the caller saw.
-#[derive(Clone, Debug)]
-pub(super) struct Replacement {
-    pub(super) name: Name,
-    pub(super) seen: Seen,
-    pub(super) bytes: Vec<u8>,
-    pub(super) ttl: Duration,
-}
-
-/// A record that is to live on.
-#[derive(Clone, Debug)]
-pub(super) struct Renewal {
-    pub(super) name: Name,
-    /// The record as its holder knows it, without a mark.
-    pub(super) bytes: Vec<u8>,
-    pub(super) ttl: Duration,
-}
-
-impl Renewal {
-    fn arguments(&self) -> impl Fn(&mut Cmd) {
-        let Self { name, bytes, ttl } = self;
-        move |command| {
-            command.arg(1).arg(name.as_str()).arg(bytes).arg(wire::millis(*ttl));
-        }
-    }
-}
-
-fn set_nx_get(name: &Name, bytes: &[u8], millis: u64) -> Cmd {
+pub(super) fn set_nx_get(name: &Name, bytes: &[u8], millis: u64) -> Cmd {
     let mut command = redis::cmd("SET");
     command.arg(name.as_str()).arg(bytes).arg("NX").arg("GET").arg("PX").arg(millis);
     command
 }
 
-fn set_ifeq(name: &Name, bytes: &[u8], old: &[u8], millis: u64) -> Cmd {
+pub(super) fn set_ifeq(name: &Name, bytes: &[u8], old: &[u8], millis: u64) -> Cmd {
     let mut command = redis::cmd("SET");
     command.arg(name.as_str()).arg(bytes).arg("IFEQ").arg(old);
     command.arg("GET").arg("PX").arg(millis);

@@ -178,7 +178,7 @@ impl Target {
         matches!(self, Self::Cluster(_) | Self::GivenCluster(_))
     }
 
-    /// Whether a command is sent no more than once. The client of a cluster sends again by itself
+    /// `true` if a command is sent no more than once. The client of a cluster sends again by itself
     /// after an I/O error, and what a connection of the caller's own does is not known.
     pub(super) fn sends_once(&self) -> bool {
         matches!(self, Self::Single(_) | Self::Sentinel(_))

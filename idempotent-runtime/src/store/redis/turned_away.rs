@@ -1,15 +1,15 @@
 //! The error of a server that closes a connection as soon as it is made.
 //!
-//! A server that takes no more connections, or that is in protected mode, says so before it is asked
-//! anything. The client takes that for an answer to nothing and reports no more than the end of the
-//! connection. So the server is listened to once more.
+//! A server that takes no more connections, or that is in protected mode, says so before it is
+//! asked anything. The client takes that for an answer to nothing and reports no more than the end
+//! of the connection. So the server is listened to once more.
 
 use redis::{ConnectionAddr, RedisError};
 use std::io::Read;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// How long a server is listened to. One that turns connections away does so at once.
+/// The time for which a server is listened to. One that turns connections away does so at once.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The error with which a server turns connections away, if it does.

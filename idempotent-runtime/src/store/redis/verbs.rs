@@ -6,8 +6,9 @@
 
 use super::error::{Failure, after_an_effect, contended};
 use super::links::Failed;
+use super::many::{Creation, Renewal, Replacement};
 use super::name::Name;
-use super::server::{Creation, Next, Renewal, Replaced, Replacement, Seen, Server};
+use super::server::{Next, Replaced, Seen, Server};
 use super::wire::{self, Found};
 use crate::config::Abandon;
 use crate::key::RecordKey;
@@ -230,7 +231,7 @@ enum Decided {
     Answer(Begun),
     /// The record is to be replaced, which makes this the answer.
     Write { looked: Looked, next: Next, answer: Begun },
-    /// There is no record any more.
+    /// The record is gone.
     Gone,
 }
 

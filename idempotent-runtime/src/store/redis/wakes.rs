@@ -4,7 +4,7 @@
 //! a marked record publishes its name. While the connection is down nobody hears anything: when it
 //! is back, and when it goes, everybody looks again. So nobody has to wait for it.
 //!
-//! The same connection hears which records operators freed, for whoever holds one of them.
+//! The same connection hears which records operators freed, for the attempts that hold them.
 
 use super::error::misconfigured;
 use super::links::Links;
@@ -35,7 +35,7 @@ pub(super) struct Wakes {
     subscriber: OnceLock<Option<Subscriber>>,
 }
 
-/// What somebody in this process wants to hear of.
+/// The events that callers of this process wait for.
 #[derive(Default)]
 struct Watched {
     /// The records that are waited for.
@@ -60,7 +60,7 @@ struct Subscriber {
 enum Request {
     Subscribe(String, tokio::sync::oneshot::Sender<()>),
     Unsubscribe(String),
-    /// Somebody holds records that operators may free.
+    /// Records are held that operators may free.
     HearFreed,
     /// A server ended the subscription: the record's slot has moved to another one.
     Resubscribe(String),
@@ -310,7 +310,7 @@ impl Listener {
         let links = Arc::clone(&self.links);
         let mut ping_at = tokio::time::Instant::now() + PING_EVERY;
         loop {
-            // The master that was replaced publishes nothing any more.
+            // A master that was replaced publishes nothing.
             let over = race(ended.notified(), links.replaced(*generation));
             let asked = race(self.asked.recv(), tokio::time::sleep_until(ping_at));
             let (mut connection, ended) = (connection.clone(), Arc::clone(ended));

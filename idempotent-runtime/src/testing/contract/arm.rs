@@ -5,7 +5,7 @@ use super::bench::{BLOCK_LINGER, Bench, LEASE, LINGER, asking, asking_with};
 use crate::store::{Armed, Begun, Completed, Failure, Settled, State};
 use crate::testing::model::payloads;
 
-/// An armed key is held as before while its lease lasts, and blocks afterwards.
+/// An armed key is held while its lease lasts, and blocks afterwards.
 pub async fn armed_key_blocks_when_its_lease_is_over(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking_with(payloads()[0])).await;

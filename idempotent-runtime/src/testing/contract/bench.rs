@@ -96,7 +96,7 @@ impl<'a> Bench<'a> {
         self.complete_late(attempt, bytes, IfGone::Rewrite).await
     }
 
-    /// Completes with a value; `if_gone` says what to do if the record is not there any more.
+    /// Completes with a value; `if_gone` says what to do if the record is gone.
     pub(super) async fn complete_late(
         &self,
         attempt: &AttemptId,

@@ -80,7 +80,7 @@ pub async fn overlapping_verbs_take_effect_one_after_the_other(subject: &dyn Sub
     }
 }
 
-/// What two verbs came to.
+/// The answers of two verbs, and the record that they left.
 #[derive(Debug)]
 struct Outcome {
     first: Reply,
@@ -96,7 +96,7 @@ impl Outcome {
     }
 }
 
-/// What the table makes of one call after the other.
+/// The answers of the table to one call after the other.
 fn in_order(model: &Model, first: &Call, second: &Call) -> Outcome {
     let mut model = model.clone();
     let (first, second) = (model.answer(first), model.answer(second));

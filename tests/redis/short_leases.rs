@@ -10,7 +10,7 @@ use support::fake::Fake;
 use support::redis::RedisServer;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was logged.
+/// The log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
