@@ -189,16 +189,27 @@ async fn a_batch_that_is_dropped_before_it_is_answered_is_released() {
 
 #[tokio::test]
 async fn the_key_of_a_failed_row_is_free_when_the_batch_returns() {
-    for bench in both() {
-        let body = |rows: Vec<u8>| async move {
-            rows.iter().map(|_| Err::<u8, _>(OwnError::new("mine"))).collect()
-        };
-        let answers = bench.op().run_batch([(1, 1), (1, 1)], body).await;
-        assert!(answers.iter().all(Result::is_err), "{answers:?}");
-        // The second row asked for the key that the first one had freed, and has given it back.
-        let state = bench.op().key(1).get().await.unwrap().map(|record| record.head.state);
-        assert_eq!(state, Some(State::FailedFree));
+    let bench = remote();
+    let gate = bench.store.hold(Verb::Release);
+    let batch = tokio::spawn({
+        let bench = bench.clone();
+        async move {
+            let body = |rows: Vec<u8>| async move {
+                rows.iter().map(|_| Err::<u8, _>(OwnError::new("mine"))).collect()
+            };
+            bench.op().run_batch([(1, 1), (1, 1)], body).await
+        }
+    });
+    // The second row has got the key that the first one freed, and gives it back.
+    gate.arrived(1).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
     }
+    assert!(!batch.is_finished(), "the key is still held");
+    gate.open();
+    assert!(batch.await.unwrap().iter().all(Result::is_err));
+    let state = bench.op().key(1).get().await.unwrap().map(|record| record.head.state);
+    assert_eq!(state, Some(State::FailedFree));
 }
 
 /// One copy of its `begin` was answered by a record that is gone when the other copy arrives.

@@ -154,6 +154,28 @@ async fn recording_goes_on_after_the_lease_was_lost() {
     }
 }
 
+/// Unless its end is recorded, the key blocks although its body returned an error.
+#[tokio::test]
+async fn an_error_of_a_key_that_blocks_is_recorded_after_the_lease_was_lost() {
+    let bench = remote();
+    bench.store.down(Verb::Fail);
+    bench.store.down(Verb::Renew);
+    let failed = bench.op().abandon(Abandon::Block);
+    let failed = failed.run(async { Err::<u8, _>(support::OwnError::new("mine")) }).await;
+    assert_eq!(failed.unwrap_err().0, "mine");
+    for _ in 0..5 {
+        bench.clock.advance(LEASE);
+        until_tried_again(&bench, Verb::Fail).await;
+    }
+    bench.store.all_up();
+    until(|| {
+        bench.clock.advance(Duration::from_secs(1));
+        bench.idem.in_flight() == 0
+    })
+    .await;
+    assert_eq!(run_under(&bench, Abandon::Block).await.unwrap(), 1);
+}
+
 #[tokio::test]
 async fn recording_is_given_up_when_the_record_has_expired() {
     for (abandon, life) in [(Abandon::Retry, EXPIRE), (Abandon::Block, BLOCK_RETENTION)] {

@@ -145,7 +145,7 @@ async fn ask<T, E>(
         None => begin_many(&calls).await,
         Some(_) => look_at_many(&calls).await,
     };
-    let mut acquired: Vec<_> = calls
+    let acquired: Vec<_> = calls
         .iter()
         .zip(begun)
         .map(|(call, answer)| match over_limit {
@@ -155,7 +155,7 @@ async fn ask<T, E>(
             _ => acquired(call, answer, None, permit.clone()),
         })
         .collect();
-    arm_many(calls[0].core(), &mut acquired).await;
+    arm_many(calls[0].core(), &acquired).await;
     let mut decided = Vec::with_capacity(acquired.len());
     for (call, acquired) in calls.iter().zip(acquired) {
         let acquired = match acquired {
@@ -183,20 +183,18 @@ async fn ask<T, E>(
 
 /// Arms the keys that block in one go. What is not answered is armed again by itself when it is
 /// confirmed.
-async fn arm_many(core: &Core, acquired: &mut [Acquired<'_>]) {
+async fn arm_many(core: &Core, acquired: &[Acquired<'_>]) {
     let (mut granted, mut requests) = (Vec::new(), Vec::new());
     for acquired in acquired {
         if let Acquired::Granted(running) = acquired
             && !running.is_armed()
             && let Some(request) = running.lease().arm_request()
         {
-            // Until it is answered it may take effect at any time.
-            let copies = std::mem::replace(&mut running.copies, Copies::Unanswered);
-            granted.push((running, copies));
+            granted.push(running);
             requests.push(request);
         }
     }
-    let Some(deadline) = granted.iter().map(|(running, _)| running.lease().deadline()).min() else {
+    let Some(deadline) = granted.iter().map(|running| running.lease().deadline()).min() else {
         return;
     };
     let sent_at = core.clock.now();
@@ -204,10 +202,7 @@ async fn arm_many(core: &Core, acquired: &mut [Acquired<'_>]) {
     let patience = core.sleep_until(deadline);
     let First::Left(answers) = race(core.store.arm_many(&requests), patience).await else { return };
     timer.stop();
-    for ((running, copies), answer) in granted.into_iter().zip(answers) {
-        if !answer.as_ref().is_err_and(StoreError::may_have_taken_effect) {
-            running.copies = copies;
-        }
+    for (running, answer) in granted.into_iter().zip(answers) {
         if let Ok(Armed::Done) = answer {
             running.lease().armed(sent_at);
         }

@@ -1,9 +1,9 @@
 //! Releases keys whose bodies never start.
 //!
-//! A `begin` or an `arm` that was not answered may take effect at any time: its caller is refused,
-//! and a server that stalled executes what lies in its buffers once it goes on. So a release is
-//! repeated until the store has acknowledged one and a lease has passed. What cannot have had an
-//! effect is not released at all.
+//! A `begin` that was not answered may take effect at any time: its caller is refused, and a server
+//! that stalled executes what lies in its buffers once it goes on. So a release is repeated until the
+//! store has acknowledged one and a lease has passed. What cannot have had an effect is not released
+//! at all. An `arm` that arrives after a release finds nothing to arm.
 
 use super::backoff::Backoff;
 use super::core::Core;
@@ -36,12 +36,12 @@ pub(crate) struct Unused {
     pub(crate) copies: Copies,
 }
 
-/// Messages of an attempt that may still arrive.
+/// Copies of the `begin` of an attempt that may still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copies {
-    /// All of it was answered, or had no effect.
+    /// All were answered, or had no effect.
     Answered,
-    /// A `begin` or an `arm` was not answered, and may take effect at any time.
+    /// A `begin` was not answered, and may take effect at any time.
     Unanswered,
 }
 

@@ -116,7 +116,7 @@ impl<'a> Running<'a> {
     ///
     /// Between the acknowledged arming and the first poll of the body nothing waits, so a key
     /// blocks without its body having started only if the process dies right there.
-    pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
+    pub(crate) async fn confirm(self) -> Result<Self, StoreError> {
         if self.mode == Mode::Window {
             return Ok(self);
         }
@@ -149,7 +149,7 @@ impl<'a> Running<'a> {
 
     /// Arms the key. If the store does not answer, it is asked again until the lease as it was granted
     /// is over: renewals that are answered meanwhile do not keep the caller waiting.
-    async fn arm(&mut self, request: &ArmRequest) -> Result<(), StoreError> {
+    async fn arm(&self, request: &ArmRequest) -> Result<(), StoreError> {
         let core = Arc::clone(self.instance.core());
         let ArmRequest { key, attempt, linger } = request;
         let mut backoff = Backoff::new(RESEND_PAUSE);
@@ -159,8 +159,6 @@ impl<'a> Running<'a> {
             if sent_at >= until || self.lease.is_lost() {
                 return Err(too_late());
             }
-            // Until it is answered it may take effect at any time, also after this future is gone.
-            let copies = std::mem::replace(&mut self.copies, Copies::Unanswered);
             let patience = core.sleep_until(until);
             let timer = StoreTimer::start(&"arm");
             let First::Left(answer) = race(core.store.arm(key, attempt, *linger), patience).await
@@ -168,9 +166,6 @@ impl<'a> Running<'a> {
                 return Err(too_late());
             };
             timer.stop();
-            if !answer.as_ref().is_err_and(StoreError::may_have_taken_effect) {
-                self.copies = copies;
-            }
             match answer {
                 Ok(answer) => return self.armed(answer, sent_at),
                 Err(error) => match error.kind() {
