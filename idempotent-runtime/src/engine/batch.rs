@@ -196,7 +196,8 @@ async fn arm_many(core: &Core, acquired: &mut [Acquired<'_>]) {
             requests.push(request);
         }
     }
-    let Some(deadline) = granted.iter().map(|(running, _)| running.lease().deadline()).min() else {
+    let Some(deadline) = granted.iter().map(|(running, _)| running.lease().granted_until()).min()
+    else {
         return;
     };
     let sent_at = core.clock.now();

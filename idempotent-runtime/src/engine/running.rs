@@ -148,18 +148,21 @@ impl<'a> Running<'a> {
     }
 
     /// Arms the key, again and again within the lease if the store does not answer.
+    ///
+    /// Within the lease as it was granted: the keeper renews it meanwhile, and a caller whose body
+    /// cannot start must not wait for as long as renewals are answered.
     async fn arm(&mut self, request: &ArmRequest) -> Result<(), StoreError> {
         let core = Arc::clone(self.instance.core());
         let ArmRequest { key, attempt, linger } = request;
         let mut backoff = Backoff::new(RESEND_PAUSE);
         loop {
             let sent_at = core.clock.now();
-            if self.lease.is_over() {
+            if self.lease.is_over() || sent_at >= self.lease.granted_until() {
                 return Err(too_late());
             }
             // Until it is answered it may take effect at any time, also after this future is gone.
             let copies = std::mem::replace(&mut self.copies, Copies::Unanswered);
-            let patience = core.sleep_until(self.lease.deadline());
+            let patience = core.sleep_until(self.lease.granted_until());
             let timer = StoreTimer::start(&"arm");
             let First::Left(answer) = race(core.store.arm(key, attempt, *linger), patience).await
             else {
