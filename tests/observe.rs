@@ -137,6 +137,9 @@ fn rare_events_and_times_are_measured() {
             let waiter = bench.idem.operation("o").key("w").run_as(answers, async { Ok(1) });
             assert!(poll_at_most(50, waiter).await.is_none());
             drop(waiting);
+            let bench = remote();
+            bench.store.fault_at(Verb::Complete, 1, Fault::Before(StoreErrorKind::Undecodable));
+            call(&bench, "given up").await.unwrap();
         });
     });
     let seen: Vec<String> = snapshotter
@@ -147,6 +150,7 @@ fn rare_events_and_times_are_measured() {
         .collect();
     for name in [
         names::UNRECORDED,
+        names::DROPPED,
         names::NOT_KEPT,
         names::STORE_SECONDS,
         names::BODY_SECONDS,

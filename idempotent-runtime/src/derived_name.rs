@@ -2,7 +2,7 @@
 //!
 //! A name is derived from the module path and the name of the function. An `impl` block, a trait
 //! and an outer function occur in neither, so `Card::pay` and `Cash::pay` would be one operation.
-//! What the compiler calls an item inside the function shows them. That text differs between
+//! The compiler's name for an item inside the function shows them. That text differs between
 //! compilers: it is compared and proposed, and never becomes part of a stored name by itself.
 
 /// The part of a function's path that its derived name does not show.

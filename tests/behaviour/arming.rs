@@ -23,6 +23,18 @@ async fn run_to_end(bench: &Bench, tick: Duration) -> Result<usize, Error> {
     call.await.unwrap()
 }
 
+/// Waits for a call. Its lease is renewed meanwhile, which must not keep the caller waiting.
+async fn ends_within_two_leases<T>(bench: &Bench, call: &tokio::task::JoinHandle<T>) {
+    let mut ticks = 0;
+    until(|| {
+        bench.clock.advance(LEASE / 100);
+        ticks += 1;
+        assert!(ticks < 200, "the call waits for longer than its lease");
+        call.is_finished()
+    })
+    .await;
+}
+
 fn spawn(bench: &Bench) -> tokio::task::JoinHandle<Result<usize, Error>> {
     let bench = bench.clone();
     tokio::spawn(async move { run(&bench).await })
@@ -84,7 +96,9 @@ async fn an_arming_that_is_never_answered_refuses_the_call_and_releases_the_key(
     for fault in [Fault::Before(LOST), Fault::After(LOST), Fault::Hang, Fault::HangAfter] {
         let bench = remote();
         bench.store.fault_always(Verb::Arm, fault);
-        let refused = run_to_end(&bench, LEASE / 100).await.unwrap_err();
+        let call = spawn(&bench);
+        ends_within_two_leases(&bench, &call).await;
+        let refused = call.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::StoreUnavailable, "{fault:?}");
         assert!(!refused.body_ran() && bench.runs() == 0, "{fault:?}");
         record_is_gone(&bench).await;
@@ -214,6 +228,30 @@ async fn a_batch_arms_its_keys_and_what_is_not_answered_again() {
     let answers = bench.op().abandon(Abandon::Block).run_batch(items, body).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     assert_eq!((bench.store.calls(Verb::Arm), bench.ledger.ran("batch")), (4, 1));
+}
+
+#[tokio::test]
+async fn a_batch_whose_keys_are_never_armed_is_refused_within_a_lease() {
+    for fault in [Fault::Before(LOST), Fault::Hang] {
+        let bench = remote();
+        bench.store.fault_always(Verb::Arm, fault);
+        let call = tokio::spawn({
+            let bench = bench.clone();
+            async move {
+                let body = |items: Vec<usize>| async {
+                    bench.ledger.record("batch");
+                    items.into_iter().map(Ok::<_, Error>).collect()
+                };
+                let items = (0..10).map(|number| (number, number));
+                bench.op().abandon(Abandon::Block).run_batch(items, body).await
+            }
+        });
+        ends_within_two_leases(&bench, &call).await;
+        for answer in call.await.unwrap() {
+            assert_eq!(answer.unwrap_err().kind(), ErrorKind::StoreUnavailable, "{fault:?}");
+        }
+        assert_eq!(bench.ledger.ran("batch"), 0, "{fault:?}");
+    }
 }
 
 #[tokio::test]

@@ -194,7 +194,7 @@ async fn arm_many(core: &Core, acquired: &[Acquired<'_>]) {
             requests.push(request);
         }
     }
-    let Some(deadline) = granted.iter().map(|running| running.lease().deadline()).min() else {
+    let Some(deadline) = granted.iter().map(|running| running.lease().granted_until()).min() else {
         return;
     };
     let sent_at = core.clock.now();

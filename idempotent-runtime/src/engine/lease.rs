@@ -37,6 +37,7 @@ pub(crate) struct Lease {
     /// empty when the body has ended, so that a `Current` that is kept does not keep the permit.
     permit: OnceLock<Mutex<Option<Arc<Permit>>>>,
     length: Duration,
+    granted_until: Moment,
     /// Renewing stops here, so that a hung body does not hold its key for ever.
     renew_until: Moment,
     deadline: AtomicU64,
@@ -85,6 +86,7 @@ impl Lease {
             parent,
             permit: OnceLock::new(),
             length: terms.length,
+            granted_until: terms.sent_at.after(terms.length),
             renew_until: terms.sent_at.after(terms.max_run),
             deadline: AtomicU64::new(terms.sent_at.after(terms.length).as_nanos()),
             renew_at: AtomicU64::new(terms.sent_at.after(terms.length / 3).as_nanos()),
@@ -138,6 +140,11 @@ impl Lease {
         if let Some(permit) = self.permit.get() {
             drop(lock(permit).take());
         }
+    }
+
+    /// The end of the lease as it was granted, whatever has been renewed since.
+    pub(crate) fn granted_until(&self) -> Moment {
+        self.granted_until
     }
 
     /// When this process can no longer count on the key.

@@ -147,13 +147,15 @@ impl<'a> Running<'a> {
         Ok(self)
     }
 
-    /// Arms the key. If the store does not answer, it is asked again until the lease as it was granted
-    /// is over: renewals that are answered meanwhile do not keep the caller waiting.
+    /// Arms the key, again and again within the lease if the store does not answer.
+    ///
+    /// Within the lease as it was granted: the keeper renews it meanwhile, and a caller whose body
+    /// cannot start must not wait for as long as renewals are answered.
     async fn arm(&self, request: &ArmRequest) -> Result<(), StoreError> {
         let core = Arc::clone(self.instance.core());
         let ArmRequest { key, attempt, linger } = request;
         let mut backoff = Backoff::new(RESEND_PAUSE);
-        let until = self.lease.deadline();
+        let until = self.lease.granted_until();
         loop {
             let sent_at = core.clock.now();
             if sent_at >= until || self.lease.is_lost() {
