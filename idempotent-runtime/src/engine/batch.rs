@@ -145,7 +145,7 @@ async fn ask<T, E>(
         None => begin_many(&calls).await,
         Some(_) => look_at_many(&calls).await,
     };
-    let acquired: Vec<_> = calls
+    let mut acquired: Vec<_> = calls
         .iter()
         .zip(begun)
         .map(|(call, answer)| match over_limit {
@@ -155,7 +155,7 @@ async fn ask<T, E>(
             _ => acquired(call, answer, None, permit.clone()),
         })
         .collect();
-    arm_many(calls[0].core(), &acquired).await;
+    arm_many(calls[0].core(), &mut acquired).await;
     let mut decided = Vec::with_capacity(acquired.len());
     for (call, acquired) in calls.iter().zip(acquired) {
         let acquired = match acquired {
@@ -183,7 +183,7 @@ async fn ask<T, E>(
 
 /// Arms the keys that block in one go. What is not answered is armed again by itself when it is
 /// confirmed.
-async fn arm_many(core: &Core, acquired: &[Acquired<'_>]) {
+async fn arm_many(core: &Core, acquired: &mut [Acquired<'_>]) {
     let (mut granted, mut requests) = (Vec::new(), Vec::new());
     for acquired in acquired {
         if let Acquired::Granted(running) = acquired

@@ -116,7 +116,7 @@ impl<'a> Running<'a> {
     ///
     /// Between the acknowledged arming and the first poll of the body nothing waits, so a key
     /// blocks without its body having started only if the process dies right there.
-    pub(crate) async fn confirm(self) -> Result<Self, StoreError> {
+    pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
         if self.mode == Mode::Window {
             return Ok(self);
         }
@@ -151,7 +151,7 @@ impl<'a> Running<'a> {
     ///
     /// Within the lease as it was granted: the keeper renews it meanwhile, and a caller whose body
     /// cannot start must not wait for as long as renewals are answered.
-    async fn arm(&self, request: &ArmRequest) -> Result<(), StoreError> {
+    async fn arm(&mut self, request: &ArmRequest) -> Result<(), StoreError> {
         let core = Arc::clone(self.instance.core());
         let ArmRequest { key, attempt, linger } = request;
         let mut backoff = Backoff::new(RESEND_PAUSE);
