@@ -160,10 +160,13 @@ pub(super) async fn settle_in<'a>(
     permit: Option<Arc<Permit>>,
 ) -> Acquired<'a> {
     match acquired(call, answer, place, permit) {
-        Acquired::Granted(running) if !call.core().local => match running.confirm().await {
-            Ok(running) => Acquired::Granted(running),
-            Err(error) => Acquired::TooLate(error),
-        },
+        Acquired::Granted(running) if !call.core().local => {
+            let until = running.lease().deadline();
+            match running.confirm(until).await {
+                Ok(running) => Acquired::Granted(running),
+                Err(error) => Acquired::TooLate(error),
+            }
+        }
         answer => answer,
     }
 }

@@ -114,14 +114,16 @@ impl<'a> Running<'a> {
     /// Makes sure that the body may start: the answer to `begin` may have taken long to come, and a
     /// key that blocks is armed first.
     ///
+    /// Given up at `until`: the keeper renews the lease meanwhile, so its own end may never come.
+    ///
     /// Between the acknowledged arming and the first poll of the body nothing waits, so a key blocks
     /// without its body having started only if the process dies right there.
-    pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
+    pub(crate) async fn confirm(mut self, until: Moment) -> Result<Self, StoreError> {
         if self.mode == Mode::Window {
             return Ok(self);
         }
         if let Some(request) = self.lease.arm_request() {
-            self.arm(&request).await?;
+            self.arm(&request, until).await?;
             return Ok(self);
         }
         let core = self.instance.core();
@@ -131,11 +133,14 @@ impl<'a> Running<'a> {
             return Err(too_late());
         }
         if left < self.lease.length() / 2 {
-            match core
-                .store
-                .renew(&self.lease.key, self.lease.attempt(), self.lease.length())
-                .await?
-            {
+            let Lease { key, .. } = &*self.lease;
+            let renewal = core.store.renew(key, self.lease.attempt(), self.lease.length());
+            // An answer that comes later than this would be worth nothing.
+            let patience = core.sleep_until(until);
+            let First::Left(answer) = race(renewal, patience).await else {
+                return Err(too_late());
+            };
+            match answer? {
                 Renewed::Extended => self.lease.extended(now),
                 Renewed::Lost => return Err(lost()),
             }
@@ -147,19 +152,27 @@ impl<'a> Running<'a> {
         Ok(self)
     }
 
-    /// Arms the key, again and again within the lease if the store does not answer.
-    async fn arm(&mut self, request: &ArmRequest) -> Result<(), StoreError> {
+    /// Makes sure that the lease is not over, after others were waited for.
+    pub(crate) fn in_time(self) -> Result<Self, StoreError> {
+        if self.mode != Mode::Window && self.lease.is_over() {
+            return Err(too_late());
+        }
+        Ok(self)
+    }
+
+    /// Arms the key, again and again before `until` if the store does not answer.
+    async fn arm(&mut self, request: &ArmRequest, until: Moment) -> Result<(), StoreError> {
         let core = Arc::clone(self.instance.core());
         let ArmRequest { key, attempt, linger } = request;
         let mut backoff = Backoff::new(RESEND_PAUSE);
         loop {
             let sent_at = core.clock.now();
-            if self.lease.is_over() {
+            if self.lease.is_over() || sent_at >= until {
                 return Err(too_late());
             }
             // Until it is answered it may take effect at any time, also after this future is gone.
             let copies = std::mem::replace(&mut self.copies, Copies::Unanswered);
-            let patience = core.sleep_until(self.lease.deadline());
+            let patience = core.sleep_until(until);
             let timer = StoreTimer::start(&"arm");
             let First::Left(answer) = race(core.store.arm(key, attempt, *linger), patience).await
             else {
