@@ -278,3 +278,69 @@ async fn a_batch_that_is_dropped_while_it_arms_releases_its_keys() {
         .await;
     }
 }
+
+#[tokio::test]
+async fn a_release_of_a_key_that_may_be_armed_goes_on_for_as_long_as_the_key_would_block() {
+    let bench = remote();
+    let expire = Duration::from_secs(10);
+    bench.store.fault_always(Verb::Arm, Fault::After(LOST));
+    bench.store.down(Verb::Release);
+    let call = tokio::spawn({
+        let bench = bench.clone();
+        async move {
+            let op = bench.op().abandon(Abandon::Block).expire(expire);
+            op.run(async { Ok::<_, Error>(bench.ledger.record("k")) }).await
+        }
+    });
+    until(|| {
+        bench.clock.advance(LEASE / 100);
+        call.is_finished()
+    })
+    .await;
+    assert!(call.await.unwrap().is_err());
+    // An outage that is longer than the record would live if it were not armed.
+    for _ in 0..50 {
+        let before = bench.store.calls(Verb::Release);
+        until(|| {
+            bench.clock.advance(LEASE / 10);
+            bench.store.calls(Verb::Release) > before
+        })
+        .await;
+    }
+    bench.store.all_up();
+    until_async(|| async {
+        bench.clock.advance(LEASE / 10);
+        bench.op().get().await.unwrap().is_none()
+    })
+    .await;
+}
+
+/// The lease is renewed while it is armed, so its end would never come.
+#[tokio::test]
+async fn an_arming_that_is_never_answered_is_given_up_although_the_lease_is_renewed() {
+    let bench = remote();
+    bench.store.down(Verb::Arm);
+    let keys = [1_usize, 2, 3];
+    let batch = tokio::spawn({
+        let bench = bench.clone();
+        async move {
+            let body =
+                |items: Vec<usize>| async { items.into_iter().map(Ok::<_, Error>).collect() };
+            let operation = bench.op().abandon(Abandon::Block);
+            operation.run_batch(keys.map(|key| (key, key)), body).await
+        }
+    });
+    let call = spawn(&bench);
+    let mut waited = Duration::ZERO;
+    until(|| {
+        bench.clock.advance(LEASE / 100);
+        waited += LEASE / 100;
+        call.is_finished() && batch.is_finished()
+    })
+    .await;
+    assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::StoreUnavailable);
+    assert!(batch.await.unwrap().iter().all(Result::is_err));
+    assert!(bench.store.calls(Verb::Renew) > 0);
+    // A lease, and what the test's own steps add to it; a body may run for far longer.
+    assert!(waited < LEASE * 10, "it waited {waited:?}");
+}

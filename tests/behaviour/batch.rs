@@ -4,7 +4,7 @@ use idempotent_runtime::store::{State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Abandon, Error, ErrorKind, Outcome};
 use std::time::Duration;
-use support::{Bench, OwnError, both, poll_at_most, remote, until, until_async};
+use support::{Bench, LEASE, OwnError, both, poll_at_most, remote, until, until_async};
 
 type Answers = Vec<Result<Outcome<usize>, Error>>;
 
@@ -188,28 +188,53 @@ async fn a_batch_that_is_dropped_before_it_is_answered_is_released() {
 }
 
 #[tokio::test]
-async fn the_key_of_a_failed_row_is_free_when_the_batch_returns() {
+async fn no_row_of_a_batch_starts_after_its_lease() {
     let bench = remote();
-    let gate = bench.store.hold(Verb::Release);
+    let gate = bench.store.hold_after(Verb::Begin);
     let batch = tokio::spawn({
         let bench = bench.clone();
         async move {
-            let body = |rows: Vec<u8>| async move {
-                rows.iter().map(|_| Err::<u8, _>(OwnError::new("mine"))).collect()
+            let items = [1_usize, 2].map(|key| (key, key));
+            let body = |items: Vec<usize>| {
+                items.iter().for_each(|item| {
+                    bench.ledger.record(format!("{item}"));
+                });
+                async move { items.into_iter().map(Ok::<_, Error>).collect() }
             };
-            bench.op().run_batch([(1, 1), (1, 1)], body).await
+            // Nothing is renewed but what has to be before the body starts.
+            bench.op().max_run(Duration::from_millis(1)).run_batch(items, body).await
         }
     });
-    // The second row has got the key that the first one freed, and gives it back.
-    gate.arrived(1).await;
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    assert!(!batch.is_finished(), "the key is still held");
+    gate.arrived(2).await;
+    bench.store.fault_at(Verb::Renew, 2, Fault::Hang);
+    bench.clock.advance(LEASE * 6 / 10);
     gate.open();
-    assert!(batch.await.unwrap().iter().all(Result::is_err));
-    let state = bench.op().key(1).get().await.unwrap().map(|record| record.head.state);
-    assert_eq!(state, Some(State::FailedFree));
+    bench.store.called(Verb::Renew, 2).await;
+    until(|| {
+        bench.clock.advance(LEASE * 2);
+        batch.is_finished()
+    })
+    .await;
+    let answers = batch.await.unwrap();
+    for answer in &answers {
+        assert_eq!(answer.as_ref().unwrap_err().kind(), ErrorKind::StoreUnavailable);
+    }
+    assert_eq!([1, 2].map(|key| bench.ledger.ran(&format!("{key}"))), [0, 0]);
+}
+
+/// A repeat never runs a body, so it asks for no right to: what it asked for could arrive late, and
+/// block the key.
+#[tokio::test]
+async fn a_key_that_occurs_twice_and_fails_is_begun_and_armed_once() {
+    let bench = remote();
+    let body = |items: Vec<u8>| async move {
+        items.into_iter().map(|_| Err::<u8, _>(OwnError::new("no"))).collect()
+    };
+    let items = [1_u8, 1].map(|key| (key, key));
+    let answers = bench.op().abandon(Abandon::Block).run_batch(items, body).await;
+    assert!(answers.iter().all(Result::is_err));
+    let calls = [Verb::Begin, Verb::Arm, Verb::Release].map(|verb| bench.store.calls(verb));
+    assert_eq!(calls, [1, 1, 0]);
 }
 
 /// One copy of its `begin` was answered by a record that is gone when the other copy arrives.

@@ -304,3 +304,42 @@ async fn a_begin_that_hangs_does_not_stall_the_next_payload_for_longer_than_a_le
     .await;
     assert_eq!(follower.await.unwrap().unwrap(), "two");
 }
+
+#[tokio::test]
+async fn a_renewal_before_the_start_that_hangs_refuses_the_call_within_a_lease() {
+    let bench = remote();
+    let gate = bench.store.hold_after(Verb::Begin);
+    let call = bench.spawn();
+    gate.arrived(1).await;
+    bench.store.fault_always(Verb::Renew, Fault::Hang);
+    bench.clock.advance(LEASE * 6 / 10);
+    gate.open();
+    until(|| {
+        bench.clock.advance(LEASE / 100);
+        call.is_finished()
+    })
+    .await;
+    assert_eq!(call.await.unwrap().unwrap_err().kind(), ErrorKind::StoreUnavailable);
+}
+
+#[tokio::test]
+async fn an_answer_that_a_store_swallows_is_sent_again() {
+    for fault in [Fault::Hang, Fault::HangAfter] {
+        let bench = remote();
+        bench.store.fault_always(Verb::Complete, fault);
+        let call = bench.spawn();
+        until(|| {
+            bench.clock.advance(LEASE / 10);
+            call.is_finished()
+        })
+        .await;
+        assert_eq!(call.await.unwrap().unwrap(), 1);
+        bench.store.up(Verb::Complete);
+        until(|| {
+            bench.clock.advance(LEASE / 10);
+            bench.idem.in_flight() == 0
+        })
+        .await;
+        assert!(bench.store.calls(Verb::Complete) > 1, "{fault:?}");
+    }
+}

@@ -7,10 +7,10 @@ use super::backoff::Backoff;
 use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, unanswered};
 use super::call::Prepared;
 use super::core::Core;
-use super::release::{self, Copies, Unused};
+use super::release::{self, AtStake, Copies, Unused};
 use super::run::{Decision, conclude, decide, refuse, unprotected, verb, warn_disabled};
 use super::running::Running;
-use super::settle::{self, Handoff, Verb};
+use super::settle::{self, Handoff};
 use crate::answers::Answers;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
@@ -96,15 +96,31 @@ async fn execute<I, T, E, B, F>(
         timer.stop();
         settle(items, granted, results, answers).await;
     }
-    // Their first is answered now, or failed, in which case it is not run a second time here.
-    for Grant { index, running } in ask(items, &repeats, answers).await {
-        if let Some(mut running) = running {
-            // Waited for, so that the key is free when the batch has its answers.
-            drop(running.end(Verb::Release).await);
-        }
-        let error = items[index].call.after_failures(1);
-        items[index].end.ends(Ending::InProgress);
-        items[index].answer = Some(Err((answers.refuse)(error)));
+    answer_repeats(items, &repeats, answers).await;
+}
+
+/// Answers the calls whose key stands earlier in the batch. Their first is answered by now, or
+/// failed, in which case it is not run a second time here: so the records are only looked at.
+async fn answer_repeats<T, E>(
+    items: &mut [Item<'_, T, E>],
+    repeats: &[usize],
+    answers: &Answers<T, E>,
+) {
+    let calls: Vec<_> = repeats.iter().map(|&index| &items[index].call).collect();
+    let looked = look_at_many(&calls).await;
+    for (&index, looked) in repeats.iter().zip(looked) {
+        let Item { call, end, answer } = &mut items[index];
+        let decided = match looked.answer {
+            Ok(Begun::Fresh(_)) => None,
+            _ => match decide(call, answers, acquired(call, looked, None, None)) {
+                Decision::Answer(answer, ending) => Some((answer, ending)),
+                Decision::Run(_) | Decision::RunUnprotected => None,
+            },
+        };
+        let (answered, ending) = decided
+            .unwrap_or_else(|| (Err((answers.refuse)(call.after_failures(1))), Ending::InProgress));
+        end.ends(ending);
+        *answer = Some(answered);
     }
 }
 
@@ -156,17 +172,28 @@ async fn ask<T, E>(
         })
         .collect();
     arm_many(calls[0].core(), &mut acquired).await;
-    let mut decided = Vec::with_capacity(acquired.len());
-    for (call, acquired) in calls.iter().zip(acquired) {
-        let acquired = match acquired {
+    let mut confirmed = Vec::with_capacity(acquired.len());
+    for acquired in acquired {
+        confirmed.push(match acquired {
             Acquired::Granted(running) if !running.is_armed() => match running.confirm().await {
                 Ok(running) => Acquired::Granted(running),
                 Err(error) => Acquired::TooLate(error),
             },
             acquired => acquired,
-        };
-        decided.push(decide(call, answers, acquired).into_owned());
+        });
     }
+    let decided = calls.iter().zip(confirmed).map(|(call, acquired)| {
+        let acquired = match acquired {
+            // Those that were confirmed first have waited for the others.
+            Acquired::Granted(running) => match running.in_time() {
+                Ok(running) => Acquired::Granted(running),
+                Err(error) => Acquired::TooLate(error),
+            },
+            acquired => acquired,
+        };
+        decide(call, answers, acquired).into_owned()
+    });
+    let decided: Vec<_> = decided.collect();
     let mut granted = Vec::new();
     for (&index, decision) in indexes.iter().zip(decided) {
         match decision {
@@ -194,12 +221,13 @@ async fn arm_many(core: &Core, acquired: &mut [Acquired<'_>]) {
             requests.push(request);
         }
     }
-    let Some(deadline) = granted.iter().map(|running| running.lease().granted_until()).min() else {
+    // They were sent together, so one time is the end of all of them.
+    let Some(until) = granted.iter().map(|running| running.lease().granted_until()).min() else {
         return;
     };
     let sent_at = core.clock.now();
     let timer = StoreTimer::start(&"arm");
-    let patience = core.sleep_until(deadline);
+    let patience = core.sleep_until(until);
     let First::Left(answers) = race(core.store.arm_many(&requests), patience).await else { return };
     timer.stop();
     for (running, answer) in granted.into_iter().zip(answers) {
@@ -283,7 +311,7 @@ async fn admit(call: &Prepared<'_>) -> Result<Option<Arc<Permit>>, usize> {
 
 /// Looks at many records in one go, and says what `begin` would answer.
 async fn look_at_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
-    let now = calls[0].core().clock.now();
+    let Some(now) = calls.first().map(|call| call.core().clock.now()) else { return Vec::new() };
     let looks = calls.iter().map(|call| StoreFuture::new(look(call)));
     let answers = all(looks).await.into_iter();
     answers.map(|looked| BeginAnswer::new(looked.map(|looked| looked.answer), now)).collect()
@@ -366,7 +394,8 @@ impl Row {
             _ if copies == Copies::Unanswered => request.first_attempt(),
             _ => return,
         };
-        release::release_unused(core, Unused { key, attempt, retention, copies }, None);
+        let unused = Unused { key, attempt, retention, copies, at_stake: AtStake::Lease };
+        release::release_unused(core, unused, None);
     }
 }
 

@@ -7,7 +7,7 @@ use super::calls::Calls;
 use super::lease::{Due, Leases};
 use crate::clock::Clock;
 use crate::observe;
-use crate::race::race;
+use crate::race::{First, race};
 use crate::store::{Renewed, Store};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Notify, run_on_thread, spawn_on};
@@ -169,7 +169,7 @@ async fn keep(
         let next = due.next;
         for due in due.batches() {
             // On its own, so that a store that hangs does not keep leases from being seen to end.
-            spawn_on(&timers, renew(Arc::clone(&store), due));
+            spawn_on(&timers, renew(Arc::clone(&store), clock.clone(), timers.clone(), due));
         }
         let asleep = clock.sleep_until(next, &timers);
         race(asleep, shared.leases.keeper_is_needed()).await;
@@ -190,8 +190,11 @@ fn maintain(store: &dyn Store) -> bool {
     })
 }
 
-async fn renew(store: Arc<dyn Store>, due: Due) {
-    let answers = store.renew_many(&due.requests()).await;
+async fn renew(store: Arc<dyn Store>, clock: Clock, timers: Handle, due: Due) {
+    // An answer that comes later would confirm nothing, and what is due is asked for again.
+    let patience = clock.sleep_until(due.worthless_from(), &timers);
+    let requests = due.requests();
+    let First::Left(answers) = race(store.renew_many(&requests), patience).await else { return };
     for (lease, answer) in due.renew.iter().zip(answers) {
         match answer {
             Ok(Renewed::Extended) => lease.extended(due.sent_at),

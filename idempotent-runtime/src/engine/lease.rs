@@ -25,6 +25,8 @@ pub(crate) struct Lease {
     granted: AttemptId,
     /// As it is once its key is armed; `None` if the key does not block. Boxed: most keys do not.
     blocking: Option<Box<AttemptId>>,
+    /// The key may be armed: that was asked for, whether or not the store has answered.
+    may_block: AtomicBool,
     /// The store has acknowledged that the key is armed.
     armed: AtomicBool,
     /// How long the answer of this attempt is kept.
@@ -80,6 +82,7 @@ impl Lease {
             key,
             granted: attempt,
             blocking: terms.block_linger.map(|linger| Box::new(attempt.armed(linger))),
+            may_block: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             retention: terms.retention,
             instance,
@@ -107,9 +110,19 @@ impl Lease {
         }
     }
 
-    /// The request that arms the key before the body starts; `None` if the key does not block.
+    /// The attempt as its record may have it at most: armed, if that was asked for.
+    pub(crate) fn longest(&self) -> &AttemptId {
+        match &self.blocking {
+            Some(blocking) if self.may_block() => blocking,
+            _ => &self.granted,
+        }
+    }
+
+    /// The request that arms the key before the body starts; `None` if the key does not block. The key
+    /// counts as one that may be armed from here on.
     pub(crate) fn arm_request(&self) -> Option<ArmRequest> {
         let linger = self.blocking.as_ref()?.claim.linger();
+        self.may_block.store(true, Relaxed);
         Some(ArmRequest { key: self.key.clone(), attempt: self.granted, linger })
     }
 
@@ -122,6 +135,11 @@ impl Lease {
     /// `true` if the key is armed: it blocks if this attempt never ends.
     pub(crate) fn blocks(&self) -> bool {
         self.armed.load(Relaxed)
+    }
+
+    /// Whether the key may be armed, so that it could block although its body never started.
+    pub(crate) fn may_block(&self) -> bool {
+        self.may_block.load(Relaxed)
     }
 
     /// Its body runs with this permit.
@@ -339,6 +357,12 @@ impl Due {
         let Self { sent_at, next, renew } = self;
         let parts: Vec<Vec<_>> = renew.chunks(BATCH).map(<[_]>::to_vec).collect();
         parts.into_iter().map(move |renew| Self { sent_at, renew, next })
+    }
+
+    /// When an answer extends none of these leases any more.
+    pub(crate) fn worthless_from(&self) -> Moment {
+        let longest = self.renew.iter().map(|lease| lease.length).max();
+        self.sent_at.after(longest.unwrap_or_default())
     }
 
     pub(crate) fn requests(&self) -> Vec<RenewRequest> {

@@ -5,6 +5,7 @@
 //! store has acknowledged one and a lease has passed. What cannot have had an effect is not released
 //! at all. An `arm` that arrives after a release finds nothing to arm.
 
+use super::backlog::{Answer, Release};
 use super::backoff::Backoff;
 use super::core::Core;
 use super::keeper::Job;
@@ -16,6 +17,7 @@ use crate::key::RecordKey;
 use crate::observe::StoreTimer;
 use crate::race::{First, race};
 use crate::store::{AttemptId, Begun, Claim};
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +36,16 @@ pub(crate) struct Unused {
     /// The retention of the record if the attempt is not the first.
     pub(crate) retention: Duration,
     pub(crate) copies: Copies,
+    pub(crate) at_stake: AtStake,
+}
+
+/// What is lost if an attempt is never released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtStake {
+    /// The rest of a lease.
+    Lease,
+    /// The key: it may be armed, and would block although its body never started.
+    Key,
 }
 
 /// Copies of the `begin` of an attempt that may still arrive.
@@ -85,7 +97,7 @@ enum Tried {
 }
 
 fn spawn(core: &Arc<Core>, source: Source) {
-    let (counted, room) = (core.keeper.job(), core.backlog.admit_release());
+    let (counted, room) = (core.keeper.job(), source.admit(core));
     let for_job = Arc::clone(core);
     core.keeper.spawn_uncounted(async move {
         race(release(&for_job, source, counted), room.cancelled()).await;
@@ -126,6 +138,20 @@ async fn release(core: &Core, source: Source, counted: Job) {
 }
 
 impl Source {
+    /// Room for it: among the answers if its key could block, so that no other release displaces it.
+    fn admit(&self, core: &Core) -> Room {
+        let answer = match self {
+            Self::Granted(unused, _) if unused.at_stake == AtStake::Key => {
+                core.backlog.admit_answer(unused.key.as_str().len())
+            }
+            Self::Granted(..) | Self::Sent(..) => None,
+        };
+        match answer {
+            Some(answer) => Room::Answer(answer),
+            None => Room::Release(core.backlog.admit_release()),
+        }
+    }
+
     /// Waits for the answer to a `begin` that is under way, then releases. `None` if there is
     /// nothing to release.
     async fn first_try(self, core: &Core) -> Option<(Unused, Tried)> {
@@ -139,10 +165,27 @@ impl Source {
     }
 }
 
+/// Room in the backlog, given back when it is dropped.
+enum Room {
+    Answer(#[expect(dead_code, reason = "held")] Answer),
+    Release(Release),
+}
+
+impl Room {
+    /// Resolves when the release has to make room for others.
+    async fn cancelled(&self) {
+        match self {
+            Self::Answer(_) => pending().await,
+            Self::Release(release) => release.cancelled().await,
+        }
+    }
+}
+
 impl Unused {
     pub(crate) fn new(lease: &Lease, copies: Copies) -> Self {
-        let (key, attempt, retention) = (lease.key.clone(), *lease.attempt(), lease.retention);
-        Self { key, attempt, retention, copies }
+        let (key, attempt, retention) = (lease.key.clone(), *lease.longest(), lease.retention);
+        let at_stake = if lease.may_block() { AtStake::Key } else { AtStake::Lease };
+        Self { key, attempt, retention, copies, at_stake }
     }
 
     async fn release(&self, core: &Core) -> Tried {
@@ -176,7 +219,8 @@ async fn granted(core: &Core, key: RecordKey, mut sent: Sent) -> Option<Unused> 
         (None, Copies::Unanswered) => request.first_attempt(),
         (None, Copies::Answered) => return None,
     };
-    Some(Unused { key, attempt, retention, copies })
+    // What was never granted to a caller was never armed.
+    Some(Unused { key, attempt, retention, copies, at_stake: AtStake::Lease })
 }
 
 /// The time for which an unused attempt could hold the key, and is expected to arrive late.

@@ -131,11 +131,14 @@ impl<'a> Running<'a> {
             return Err(too_late());
         }
         if left < self.lease.length() / 2 {
-            match core
-                .store
-                .renew(&self.lease.key, self.lease.attempt(), self.lease.length())
-                .await?
-            {
+            let Lease { key, .. } = &*self.lease;
+            let renewal = core.store.renew(key, self.lease.attempt(), self.lease.length());
+            // An answer that comes later than this would be worth nothing.
+            let patience = core.sleep_until(self.lease.granted_until());
+            let First::Left(answer) = race(renewal, patience).await else {
+                return Err(too_late());
+            };
+            match answer? {
                 Renewed::Extended => self.lease.extended(now),
                 Renewed::Lost => return Err(lost()),
             }
@@ -143,6 +146,14 @@ impl<'a> Running<'a> {
             if self.lease.is_over() {
                 return Err(too_late());
             }
+        }
+        Ok(self)
+    }
+
+    /// Makes sure that the lease is not over, after others were waited for.
+    pub(crate) fn in_time(self) -> Result<Self, StoreError> {
+        if self.mode != Mode::Window && self.lease.is_over() {
+            return Err(too_late());
         }
         Ok(self)
     }

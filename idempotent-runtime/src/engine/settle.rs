@@ -10,8 +10,11 @@ use super::slots::Shared;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
 use crate::observe::{self, LoggedKey, StoreTimer, names};
+use crate::race::{First, race};
+use crate::store::future::all;
 use crate::store::{
-    Answer, CompleteRequest, Completed, Failure, IfGone, Settled, StoreError, StoreErrorKind, Value,
+    Answer, CompleteRequest, Completed, Failure, IfGone, Settled, StoreError, StoreErrorKind,
+    StoreFuture, Value,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -25,6 +28,9 @@ pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause between two tries to record an end. A server that comes back gets all that
 /// waits for it within this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The longest time for which a try in the background is waited for.
+const LONGEST_TRY: Duration = Duration::from_secs(30);
 
 /// How an attempt ends.
 #[derive(Clone, Debug)]
@@ -110,7 +116,7 @@ impl Settlement {
     /// Records it. If the first try fails the keeper goes on trying, and the error is returned.
     pub(crate) async fn record(self) -> Result<Ended, StoreError> {
         let timer = StoreTimer::start(&self.verb.name());
-        let answer = self.send().await;
+        let answer = self.send_within(self.lease.length()).await;
         timer.stop();
         self.finish(answer)
     }
@@ -118,12 +124,12 @@ impl Settlement {
     fn finish(self, answer: Result<Ended, StoreError>) -> Result<Ended, StoreError> {
         match answer {
             Ok(ended) => self.conclude(Some(ended)),
-            Err(_) if self.worth() == Worth::Release && !self.core.local => self.release(),
+            Err(_) if matches!(self.verb, Verb::Release) && !self.core.local => self.release(),
             Err(ref error) if is_final(error) => self.give_up(error),
             Err(_) => {
                 let core = Arc::clone(&self.core);
                 // Counted from here, not from when the keeper comes to it.
-                let expires = core.clock.now().after(self.lease.attempt().claim.ttl());
+                let expires = core.clock.now().after(self.lease.longest().claim.ttl());
                 core.keeper.spawn(self.persist(expires));
             }
         }
@@ -148,6 +154,7 @@ impl Settlement {
             Verb::Complete { .. } | Verb::Fail(Failure::Final(_)) => Worth::Answer,
             // Unless it is recorded, the key blocks until an operator resolves it.
             Verb::Fail(Failure::Free) | Verb::Abandon if self.lease.blocks() => Worth::Answer,
+            Verb::Release if self.lease.may_block() => Worth::Answer,
             Verb::Fail(Failure::Free) | Verb::Abandon => Worth::Lease,
             Verb::Release => Worth::Release,
         }
@@ -179,7 +186,7 @@ impl Settlement {
                 Some(_) => core.clock.now() >= expires,
                 None => lease.is_over(),
             };
-            match self.send().await {
+            match self.send_within(lease.length().min(LONGEST_TRY)).await {
                 Ok(ended) => return self.conclude(Some(ended)),
                 Err(error) if last || is_final(&error) => return self.give_up(&error),
                 Err(_) => {}
@@ -201,6 +208,22 @@ impl Settlement {
 
     fn send(&self) -> Sending<'_> {
         send(&self.core, &self.lease, &self.verb)
+    }
+
+    /// Sends it. A store that swallows it is one that does not answer: it is to be sent again, and
+    /// given up when its time is over.
+    fn send_within(
+        &self,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Ended, StoreError>> + Send + use<'_> {
+        let patience = self.core.sleep_until(self.core.clock.now().after(patience));
+        let answer = race(self.send(), patience);
+        async {
+            match answer.await {
+                First::Left(answer) => answer,
+                First::Right(()) => Err(not_recorded_yet()),
+            }
+        }
     }
 
     /// The lease is no longer renewed, and those who wait in this process are told.
@@ -235,21 +258,25 @@ pub(crate) async fn record_many(
         Some(CompleteRequest { key, attempt, value, retention, if_gone })
     };
     let requests: Vec<_> = settlements.iter().filter_map(completion).collect();
+    let lengths = settlements.iter().flatten().map(|settlement| settlement.lease.length());
+    let patience = core.sleep_until(core.clock.now().after(lengths.max().unwrap_or_default()));
     let timer = StoreTimer::start(&"complete");
-    let mut completed = core.store.complete_many(&requests).await.into_iter();
+    let completed = match race(core.store.complete_many(&requests), patience).await {
+        First::Left(completed) => completed,
+        First::Right(()) => Vec::new(),
+    };
     timer.stop();
-    let mut ended = Vec::with_capacity(settlements.len());
-    for settlement in settlements {
-        ended.push(match settlement {
-            None => Ok(Ended::Recorded),
-            Some(settlement) if matches!(settlement.verb, Verb::Complete { .. }) => {
-                let answer = completed.next().unwrap_or_else(|| Err(not_recorded_yet()));
-                settlement.finish(answer.map(Ended::from))
-            }
-            Some(settlement) => settlement.record().await,
-        });
-    }
-    ended
+    let mut completed = completed.into_iter();
+    let record = |settlement| match settlement {
+        None => StoreFuture::ready(Ok(Ended::Recorded)),
+        Some(settlement @ Settlement { verb: Verb::Complete { .. }, .. }) => {
+            let answer = completed.next().unwrap_or_else(|| Err(not_recorded_yet()));
+            StoreFuture::ready(settlement.finish(answer.map(Ended::from)))
+        }
+        // All at once: one that is not answered keeps none of the others waiting.
+        Some(settlement) => StoreFuture::new(settlement.record()),
+    };
+    all(settlements.into_iter().map(record)).await
 }
 
 /// `true` if an error is the store's final answer: the key holds something that is not a record, so

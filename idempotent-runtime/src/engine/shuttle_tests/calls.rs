@@ -391,6 +391,20 @@ fn while_time_passes<T: Send + 'static>(
     block_on(job).unwrap()
 }
 
+/// As [`assert_nothing_held`], when the releases that a shutdown does not wait for have been made.
+fn assert_nothing_held_in_the_end(remote: &Remote, key: &RecordKey, manual: &Manual) {
+    let (settled, key_of) = (remote.clone(), key.clone());
+    // A grant that is never released is one too many steps for the checker.
+    let freed = async move {
+        let is_held = |state| state == State::Processing;
+        while settled.settled(&key_of).await.is_some_and(|record| is_held(record.head.state)) {
+            yield_now().await;
+        }
+    };
+    while_time_passes(manual, Duration::from_secs(1), freed);
+    assert_nothing_held(remote, key);
+}
+
 /// As [`assert_nothing_left`]. Nobody knows whether a `begin` without an answer takes effect before
 /// a lease has passed.
 fn assert_nothing_left_after_a_lease(idem: &Idempotency, manual: &Manual) {
@@ -420,7 +434,7 @@ fn lost_answers_do_not_make_a_body_run_twice() {
         };
         while_time_passes(&manual, Duration::from_millis(5), calls);
         assert_nothing_left_after_a_lease(&idem, &manual);
-        assert_nothing_held(&remote, &record_key(&idem));
+        assert_nothing_held_in_the_end(&remote, &record_key(&idem), &manual);
     });
 }
 
@@ -450,7 +464,7 @@ fn a_grant_that_comes_late_is_used_in_time_or_given_back() {
             Err(_) => {}
         }
         assert_nothing_left_after_a_lease(&idem, &manual);
-        assert_nothing_held(&remote, &record_key(&idem));
+        assert_nothing_held_in_the_end(&remote, &record_key(&idem), &manual);
     });
 }
 
@@ -499,7 +513,7 @@ fn those_who_wait_go_on_when_the_lease_of_the_one_who_runs_is_lost() {
         let answers = while_time_passes(&manual, Config::new().lease / 100, calls);
         assert_eq!(answers, [Ok(2), Err(ErrorKind::Superseded)]);
         assert_nothing_left_after_a_lease(&idem, &manual);
-        assert_nothing_held(&remote, &record_key(&idem));
+        assert_nothing_held_in_the_end(&remote, &record_key(&idem), &manual);
     });
 }
 

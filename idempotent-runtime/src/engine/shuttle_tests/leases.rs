@@ -38,7 +38,8 @@ impl Bench {
         let attempt = AttemptId { token, number: 1, fence: 1, fingerprint: None, claim };
         let sent_at = self.clock.now();
         let clock = Clock::system();
-        let terms = Terms { retention: LEASE, length, max_run: LEASE * 10, sent_at, clock };
+        let (max_run, block_linger) = (LEASE * 10, None);
+        let terms = Terms { retention: LEASE, length, max_run, block_linger, sent_at, clock };
         Arc::new(Lease::new("o".into(), RecordKey::from("k"), attempt, &terms, 0, None))
     }
 }
