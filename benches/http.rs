@@ -111,7 +111,7 @@ fn median<T>(mut all: Vec<T>, of: impl Fn(&T) -> f64) -> T {
 async fn throughput() {
     let idem = Idempotency::builder().store(MemoryStore::new()).build().unwrap();
     let mut bare = connect(serve(app()).await).await;
-    let mut guarded = connect(serve(app().layer(IdempotencyLayer::new(&idem))).await).await;
+    let mut guarded = connect(serve(app().layer(IdempotencyLayer::new(&idem, "shop"))).await).await;
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         rounds.push((crowd(&mut bare).await, crowd(&mut guarded).await));
@@ -189,7 +189,7 @@ async fn latency() {
     let idem = Idempotency::builder().store(store).build().unwrap();
     let mut plain = server.connection().await;
     let bare = serve(app()).await;
-    let guarded = serve(app().layer(IdempotencyLayer::new(&idem))).await;
+    let guarded = serve(app().layer(IdempotencyLayer::new(&idem, "shop"))).await;
     let mut bare = Connection::open(bare).await.unwrap();
     let mut guarded = Connection::open(guarded).await.unwrap();
     let (mut first, mut replay) = (Vec::new(), Vec::new());

@@ -87,7 +87,7 @@ async fn ship(Json(req): Json<Ship>) -> Result<Json<Shipment>, Error> {
 }
 
 fn service(idem: &Idempotency) -> Router {
-    let layer = IdempotencyLayer::new(idem).require_key();
+    let layer = IdempotencyLayer::new(idem, "shop").require_key();
     let by_query = layer.clone().query_parameter("token");
     Router::new()
         .route("/orders", post(create_order).layer::<_, Infallible>(layer))

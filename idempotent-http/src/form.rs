@@ -2,8 +2,9 @@
 
 use crate::body::{BoxError, ResponseBody, Unread, read};
 use crate::headers::has_media_type;
+use crate::panics::{Panicked, catch_panic};
 use crate::problem::{internal_error, respond};
-use crate::service::{Panicked, catch_panic, is_transient_problem};
+use crate::response::is_transient_problem;
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};

@@ -36,9 +36,14 @@ pub struct IdempotencyLayer {
 }
 
 impl IdempotencyLayer {
-    /// A layer on the store of `instance`.
-    pub fn new(instance: &Idempotency) -> Self {
-        Self { settings: Arc::new(Settings::new(instance.clone())) }
+    /// A layer on the store of `instance`, for the service of this name.
+    ///
+    /// Records, metrics and logs carry the name. Two services that share a store need different
+    /// names: a gateway that passes its key on to another service would otherwise get its own
+    /// response back, and the other service would never handle the request. All instances of one
+    /// service use the same name.
+    pub fn new(instance: &Idempotency, service: impl Into<Cow<'static, str>>) -> Self {
+        Self { settings: Arc::new(Settings::new(instance.clone(), service.into())) }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
@@ -166,11 +171,11 @@ impl IdempotencyLayer {
         self.with(|it| it.abandon = Some(abandon))
     }
 
-    /// The name under which records, metrics and logs appear; `http` if not set. Layers of different
-    /// names do not share keys.
+    /// Replaces the name given to [`new`](Self::new), for a variation of a layer that has keys of its
+    /// own.
     #[must_use]
-    pub fn name(self, name: impl Into<String>) -> Self {
-        self.with(|it| it.operation = Cow::Owned(name.into()))
+    pub fn name(self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.with(|it| it.operation = name.into())
     }
 }
 

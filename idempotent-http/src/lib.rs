@@ -21,7 +21,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let idem = Idempotency::in_memory()?;
-//! let layer = IdempotencyLayer::new(&idem)
+//! let layer = IdempotencyLayer::new(&idem, "shop")
 //!     .require_key()
 //!     .scope(|request| request.extensions.get::<User>().map(|user| user.0.clone()));
 //! let app: Router = Router::new().route("/orders", post(create_order)).layer(layer);
@@ -35,10 +35,13 @@ pub mod client;
 mod exchange;
 mod form;
 mod headers;
+mod identity;
 mod key;
 mod layer;
+mod panics;
 mod payload;
 mod problem;
+mod response;
 mod service;
 mod settings;
 

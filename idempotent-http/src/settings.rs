@@ -54,10 +54,10 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 const MEBIBYTE: usize = 1 << 20;
 
 impl Settings {
-    pub(crate) fn new(instance: Idempotency) -> Self {
+    pub(crate) fn new(instance: Idempotency, operation: Cow<'static, str>) -> Self {
         Self {
             instance,
-            operation: Cow::Borrowed("http"),
+            operation,
             usage: Usage::Exchange,
             presence: Presence::Optional,
             sources: Sources::standard(),

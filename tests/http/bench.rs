@@ -77,7 +77,7 @@ impl Bench {
     }
 
     pub(crate) fn layer(&self) -> IdempotencyLayer {
-        IdempotencyLayer::new(&self.idem)
+        IdempotencyLayer::new(&self.idem, "shop")
     }
 
     /// How often handlers ran.
@@ -129,7 +129,7 @@ impl Bench {
 
     /// What the layer does under a key that is posted to a path.
     pub(crate) fn operation(&self, path: &str, key: &str) -> Operation<'_> {
-        self.idem.operation("http").encoded_key(Encoded::of(&("POST", path, key)))
+        self.idem.operation("shop").encoded_key(Encoded::of(&("POST", path, key)))
     }
 }
 

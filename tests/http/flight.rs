@@ -35,7 +35,7 @@ async fn two_servers(
 ) -> ([Server; 2], FaultStore) {
     let (neighbour, store) = bench.neighbour().await;
     let one = bench.serve(vary(bench.layer()), held(gate)).await;
-    let two = bench.serve(vary(IdempotencyLayer::new(&neighbour)), held(gate)).await;
+    let two = bench.serve(vary(IdempotencyLayer::new(&neighbour, "shop")), held(gate)).await;
     ([one, two], store)
 }
 
@@ -278,7 +278,7 @@ async fn one_who_waits_and_gives_up_leaves_the_record_alone() {
         assert!(gave_up.retry_after() >= 1);
 
         let (neighbour, store) = bench.neighbour().await;
-        let layer = IdempotencyLayer::new(&neighbour).wait(LONG);
+        let layer = IdempotencyLayer::new(&neighbour, "shop").wait(LONG);
         let leaves = serve_watched(&bench, &departures, layer, &gate).await;
         let mut client = leaves.connect().await;
         client.write(POST).await;
@@ -322,7 +322,7 @@ async fn shutdown_waits_for_a_handler_whose_client_has_gone() {
         assert_eq!(stop.await, Drained::All);
         // Another process finds what the handler left.
         let (neighbour, _) = bench.neighbour().await;
-        let after = bench.serve(IdempotencyLayer::new(&neighbour), number).await;
+        let after = bench.serve(IdempotencyLayer::new(&neighbour, "shop"), number).await;
         let replay = after.post("/orders", "k").await;
         assert!(replay.is_replay() && replay.text() == "run 1", "{replay:?}");
     }

@@ -19,7 +19,7 @@ async fn a_lease_is_renewed_while_the_handler_runs() {
     for bench in both().await {
         let gate = Gate::shut();
         let (neighbour, store) = bench.neighbour().await;
-        let layer = IdempotencyLayer::new(&neighbour).lease(lease);
+        let layer = IdempotencyLayer::new(&neighbour, "shop").lease(lease);
         let slow = bench.serve(layer, held(&gate)).await;
         let first = tokio::spawn(send(slow.keyed("/orders", "k")));
         until(|| bench.runs() == 1).await;
@@ -55,7 +55,7 @@ struct Silent {
 async fn silent(bench: &Bench) -> Silent {
     let gate = Gate::shut();
     let (neighbour, store) = bench.neighbour().await;
-    let server = bench.serve(IdempotencyLayer::new(&neighbour), held_first(&gate)).await;
+    let server = bench.serve(IdempotencyLayer::new(&neighbour, "shop"), held_first(&gate)).await;
     let first = tokio::spawn(send(server.keyed("/orders", "k")));
     until(|| bench.runs() == 1).await;
     for verb in Verb::ALL {

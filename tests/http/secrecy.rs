@@ -91,7 +91,7 @@ async fn refusals(bench: &Bench, key: &str, payload: &str) -> Vec<Reply> {
 
     let (neighbour, store) = bench.neighbour().await;
     store.all_down();
-    let down = bench.serve(IdempotencyLayer::new(&neighbour), number).await;
+    let down = bench.serve(IdempotencyLayer::new(&neighbour, "shop"), number).await;
     let refused = tokio::spawn(send(down.keyed("/orders", key)));
     until(|| {
         bench.tick(Duration::from_millis(10));

@@ -27,7 +27,7 @@ async fn answer(bench: &Bench, request: JoinHandle<Reply>) -> Reply {
 async fn while_the_store_is_down_requests_are_refused_and_nothing_runs() {
     for bench in both().await {
         let (neighbour, store) = bench.neighbour().await;
-        let server = bench.serve(IdempotencyLayer::new(&neighbour), number).await;
+        let server = bench.serve(IdempotencyLayer::new(&neighbour, "shop"), number).await;
         store.all_down();
         let refused = answer(&bench, tokio::spawn(send(server.keyed("/orders", "k")))).await;
         refused.is_problem(503, ProblemType::StoreUnavailable.code());
@@ -47,7 +47,7 @@ async fn where_availability_goes_first_requests_run_without_the_store() {
     let config = Config::new().with_on_store_error(OnStoreError::Run);
     for bench in crate::bench::both_with(config).await {
         let (neighbour, store) = bench.neighbour().await;
-        let server = bench.serve(IdempotencyLayer::new(&neighbour), number).await;
+        let server = bench.serve(IdempotencyLayer::new(&neighbour, "shop"), number).await;
         store.all_down();
         let ran = answer(&bench, tokio::spawn(send(server.keyed("/orders", "k")))).await;
         ran.is_first(200, "run 1");
@@ -59,7 +59,8 @@ async fn if_the_store_goes_down_while_the_handler_runs_its_response_gets_through
     for bench in both().await {
         let gate = Gate::shut();
         let (neighbour, store) = bench.neighbour().await;
-        let server = bench.serve(IdempotencyLayer::new(&neighbour), held_first(&gate)).await;
+        let server =
+            bench.serve(IdempotencyLayer::new(&neighbour, "shop"), held_first(&gate)).await;
         let first = tokio::spawn(send(server.keyed("/orders", "k")));
         until(|| bench.runs() == 1).await;
         store.all_down();
@@ -85,7 +86,8 @@ async fn a_response_that_is_not_recorded_can_be_held_back_until_it_is() {
     for bench in crate::bench::both_with(config).await {
         let gate = Gate::shut();
         let (neighbour, store) = bench.neighbour().await;
-        let server = bench.serve(IdempotencyLayer::new(&neighbour), held_first(&gate)).await;
+        let server =
+            bench.serve(IdempotencyLayer::new(&neighbour, "shop"), held_first(&gate)).await;
         let first = tokio::spawn(send(server.keyed("/orders", "k")));
         until(|| bench.runs() == 1).await;
         store.all_down();
@@ -107,7 +109,7 @@ async fn a_response_that_is_not_recorded_can_be_held_back_until_it_is() {
 async fn behind_a_disabled_instance_every_request_is_handled() {
     let idem = Idempotency::builder().disabled().build().unwrap();
     for bench in both().await {
-        let server = bench.serve(IdempotencyLayer::new(&idem), number).await;
+        let server = bench.serve(IdempotencyLayer::new(&idem, "shop"), number).await;
         server.post("/orders", "k").await.is_first(200, "run 1");
         server.post("/orders", "k").await.is_first(200, "run 2");
     }

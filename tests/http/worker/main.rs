@@ -35,8 +35,9 @@ async fn main() {
     let store = RedisStore::connect(&orders.url).await.expect("Redis is up");
     let idem = Idempotency::builder().store(store).build().expect("the configuration is valid");
     let journal = Journal::open(&orders.journal, orders.process);
-    let layer =
-        IdempotencyLayer::new(&idem).require_key().lease(Duration::from_millis(orders.lease));
+    let layer = IdempotencyLayer::new(&idem, "shop")
+        .require_key()
+        .lease(Duration::from_millis(orders.lease));
     let service = Service { idem, journal };
     let app = Router::new()
         .route("/orders", post(create_order))
