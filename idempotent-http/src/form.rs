@@ -2,8 +2,9 @@
 
 use crate::body::{BoxError, ResponseBody, Unread, read};
 use crate::headers::has_media_type;
+use crate::orphans::{MAX_ORPHANS, Orphans};
 use crate::panics::{Panicked, catch_panic};
-use crate::problem::{internal_error, respond};
+use crate::problem::{internal_error, overloaded, respond};
 use crate::response::is_transient_problem;
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
@@ -11,8 +12,9 @@ use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
+use idempotent_runtime::detach::detachable;
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken, ambient};
+use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken};
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -22,7 +24,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tower_layer::Layer;
 use tower_service::Service;
-use tracing::Instrument as _;
 
 /// Issues form tokens and guards the routes that forms are sent to.
 ///
@@ -58,6 +59,8 @@ struct Settings {
     field: String,
     header: HeaderName,
     max_bytes: usize,
+    orphans: Arc<Orphans>,
+    max_orphans: usize,
 }
 
 impl FormTokens {
@@ -71,6 +74,8 @@ impl FormTokens {
             field: "form_token".to_owned(),
             header: HeaderName::from_static("form-token"),
             max_bytes: 1 << 16,
+            orphans: Arc::default(),
+            max_orphans: MAX_ORPHANS,
         };
         Self { settings: Arc::new(settings) }
     }
@@ -112,6 +117,13 @@ impl FormTokens {
     #[must_use]
     pub fn max_form_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_bytes = bytes)
+    }
+
+    /// The largest number of handlers whose client has gone; 1,024 by default. When there are this
+    /// many, forms are refused (503, with `Retry-After`) and their tokens stay good.
+    #[must_use]
+    pub fn max_orphaned_handlers(self, handlers: usize) -> Self {
+        self.with(|it| it.max_orphans = handlers)
     }
 
     /// A token for a page that is shown to `owner`.
@@ -254,19 +266,27 @@ where
             return Ok(respond(&problem(ProblemType::BodyIncomplete, "it was cut off")));
         }
     };
-    let Ok(runtime) = Handle::try_current() else {
+    if Handle::try_current().is_err() {
         let kind = ProblemType::Misconfigured;
         tracing::error!(target: "idempotent", "forms need a tokio runtime around the service");
         return Ok(respond(&problem(kind, kind.title())));
-    };
-    // In a task of its own, from before the token is used up: a client that goes away, as a browser
-    // does on a second click, must not leave a token that is used and a form that is not handled.
-    let handler = run(settings, inner, parts, body);
-    let place = ambient::current().unwrap_or_default();
-    match runtime.spawn(ambient::scope(place, handler).in_current_span()).await {
+    }
+    // Detachable from before the token is used up: a client that goes away, as a browser does on a
+    // second click, must not leave a token that is used and a form that is not handled.
+    if settings.orphans.count() >= settings.max_orphans {
+        return Ok(respond(&overloaded()));
+    }
+    let (client, handled) = settings.orphans.exchange();
+    let handler = detachable(async move {
+        let _handled = handled;
+        run(settings, inner, parts, body).await
+    });
+    let answer = catch_panic(pin!(handler)).await;
+    drop(client);
+    match answer {
         Ok(answer) => answer,
-        // `bound_to` panicked, or the runtime is shutting down.
-        Err(_) => Ok(internal_error()),
+        // `bound_to` panicked.
+        Err(Panicked) => Ok(internal_error()),
     }
 }
 

@@ -19,7 +19,10 @@ use tower_layer::Layer;
 /// another with [`require_key`](Self::require_key) for payments.
 ///
 /// A handler that has begun runs to its end even if its client goes away, and
-/// [`Idempotency::shutdown`] waits for it.
+/// [`Idempotency::shutdown`] waits for it. Until the client goes, the handler runs on the task of its
+/// connection, with the task-locals of outer middleware in place. Then it moves to a task of its own,
+/// without them: a handler must not rely on task-locals after its first `.await`, unless it copes
+/// with their absence.
 ///
 /// # Defaults
 /// `POST` and `PATCH` are guarded. Keys are optional, and are looked for in `Idempotency-Key`,
@@ -169,6 +172,18 @@ impl IdempotencyLayer {
     #[must_use]
     pub fn abandon(self, abandon: Abandon) -> Self {
         self.with(|it| it.abandon = Some(abandon))
+    }
+
+    /// The largest number of handlers whose client has gone, over all clones and variations of this
+    /// layer in this process; 1,024 by default.
+    ///
+    /// A handler runs to its end when its client goes away, and limits around the layer, such as
+    /// tower's `ConcurrencyLimit`, no longer count it. When there are this many, a request whose
+    /// handler would start is refused (503, with `Retry-After`); repeats are answered as ever, and no
+    /// handler is ended.
+    #[must_use]
+    pub fn max_orphaned_handlers(self, handlers: usize) -> Self {
+        self.with(|it| it.max_orphans = handlers)
     }
 
     /// Replaces the name given to [`new`](Self::new), for a variation of a layer that has keys of its

@@ -38,6 +38,7 @@ mod headers;
 mod identity;
 mod key;
 mod layer;
+mod orphans;
 mod panics;
 mod payload;
 mod problem;

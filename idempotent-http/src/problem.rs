@@ -4,7 +4,8 @@ use crate::body::ResponseBody;
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use idempotent_runtime::problem::{CODE_HEADER, MEDIA_TYPE, Problem};
+use idempotent_runtime::problem::{CODE_HEADER, MEDIA_TYPE, Problem, ProblemType};
+use std::time::Duration;
 
 /// Says which problem a response is about.
 pub(crate) const CODE: HeaderName = HeaderName::from_static(CODE_HEADER);
@@ -29,4 +30,10 @@ pub(crate) fn internal_error<B>() -> Response<ResponseBody<B>> {
     let mut response = Response::new(ResponseBody::whole(Bytes::new(), None));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     response
+}
+
+/// The refusal of a request when as many handlers as may go on without their clients.
+pub(crate) fn overloaded() -> Problem {
+    let detail = "too many handlers go on whose clients have gone (it was not handled)";
+    Problem::new(ProblemType::Overloaded, detail).retry_after(Duration::from_secs(1))
 }

@@ -3,15 +3,16 @@
 use crate::body::{BoxError, ResponseBody, Unread, gather, read};
 use crate::exchange::Exchange;
 use crate::identity::{Known, known, operation, place};
+use crate::orphans::HandlerEnd;
 use crate::panics::catch_panic;
-use crate::problem::{internal_error, respond};
+use crate::problem::{internal_error, overloaded, respond};
 use crate::response::{Answer, Kept, NoAnswer, Sorted, answer, keep, sort};
 use crate::settings::{Settings, Usage};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, Answers, ambient};
+use idempotent_runtime::{Ambient, Answers, ErrorKind, ambient};
 use std::future::{Future, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -128,15 +129,29 @@ where
             Ok(body) => body,
             Err(unread) => return Ok(respond(&unread_problem(&unread))),
         };
+        let may_start = settings.may_start_handlers();
+        let (client, handled) = settings.orphans.exchange();
         let ran = {
-            let operation = operation(&settings, &parts, &body, &key, scope.as_deref());
+            let mut operation = operation(&settings, &parts, &body, &key, scope.as_deref());
+            if !may_start {
+                operation = operation.repeats_only();
+            }
             let place = place(Some(key), scope.as_deref());
             parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
             let request = Request::from_parts(parts, B::from(body));
-            let handler = handler(Arc::clone(&settings), inner, request, place);
-            catch_panic(pin!(operation.run_detached(Answers::bytes(), handler))).await
+            let handler = handler(Arc::clone(&settings), inner, request, place, handled);
+            catch_panic(pin!(operation.run_in_place(Answers::bytes(), handler))).await
         };
-        answer(ran)
+        drop(client);
+        match ran {
+            // It asked for repeats only, so this is no word of the store's.
+            Ok(Err(NoAnswer::Refused(error)))
+                if !may_start && error.kind() == ErrorKind::StoreFull =>
+            {
+                Ok(respond(&overloaded()))
+            }
+            ran => answer(ran),
+        }
     }
 }
 
@@ -166,6 +181,7 @@ fn handler<S, B, R>(
     mut inner: S,
     request: Request<B>,
     place: Ambient,
+    handled: HandlerEnd,
 ) -> Pin<Box<impl Future<Output = Kept<R, S::Error>> + Send>>
 where
     S: Service<Request<B>, Response = Response<R>> + Send + 'static,
@@ -176,6 +192,7 @@ where
     R::Error: Send,
 {
     Box::pin(ambient::scope(place, async move {
+        let _handled = handled;
         let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
         // What the instance would not keep is not read either.
         let most = settings.instance.config().max_value_bytes;

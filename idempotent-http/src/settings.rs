@@ -1,6 +1,7 @@
 //! What a layer does, and where.
 
 use crate::key::Sources;
+use crate::orphans::{MAX_ORPHANS, Orphans};
 use crate::payload::Payload;
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -32,6 +33,9 @@ pub(crate) struct Settings {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) lease: Option<Duration>,
     pub(crate) abandon: Option<Abandon>,
+    /// Shared by all variations of a layer.
+    pub(crate) orphans: Arc<Orphans>,
+    pub(crate) max_orphans: usize,
 }
 
 /// What the layer is for.
@@ -72,12 +76,19 @@ impl Settings {
             retention: DAY,
             lease: None,
             abandon: None,
+            orphans: Arc::default(),
+            max_orphans: MAX_ORPHANS,
         }
     }
 
     /// Safe methods pass whatever the settings say.
     pub(crate) fn guards(&self, method: &Method) -> bool {
         !method.is_safe() && self.methods.contains(method)
+    }
+
+    /// Whether another handler may start: those whose client has gone are bounded.
+    pub(crate) fn may_start_handlers(&self) -> bool {
+        self.orphans.count() < self.max_orphans
     }
 
     /// Whether a response is stored. The handler has run: if the choice panics, that must not free

@@ -171,7 +171,7 @@ fn found<T: DeserializeOwned>(
         }
         Begun::Succeeded { value: None, .. } => call.error(ErrorKind::ResultUnavailable),
         Begun::Mismatch => call.error(ErrorKind::Mismatch),
-        Begun::InFlight { retry_after } => call.in_progress(retry_after),
+        Begun::InFlight { retry_after, .. } => call.in_progress(retry_after),
         Begun::Indeterminate { number } => {
             let text = format!("attempt {number} began and never ended; resolve it to go on");
             call.error(ErrorKind::Indeterminate).with_message(text)

@@ -39,6 +39,7 @@ pub mod codec;
 mod config;
 mod current;
 mod derived_name;
+pub mod detach;
 #[cfg(feature = "redis")]
 mod effects;
 mod engine;

@@ -4,8 +4,8 @@ use crate::answers::Answers;
 use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::engine::{
-    Call, InstanceRef, Kind, Prepare, Prepared, acquire, acquire_now, record_key, run, run_batch,
-    run_detached,
+    Call, FirstStep, InstanceRef, Kind, Moves, Prepare, Prepared, acquire, acquire_now, record_key,
+    run, run_batch, run_detached,
 };
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
@@ -13,7 +13,7 @@ use crate::instance::Idempotency;
 use crate::key::{Encoded, KeyPart, RecordKey};
 use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
-use crate::options::{Options, whole_millis};
+use crate::options::{Options, Runs, whole_millis};
 pub use crate::outcome::{Outcome, Recorded};
 use crate::store::{Forgotten, Record, Resolution, Resolved};
 use serde::Serialize;
@@ -160,6 +160,36 @@ impl<'a> Operation<'a> {
         self
     }
 
+    /// Answers repeats, and runs nothing. A call whose body would run is refused with
+    /// [`StoreFull`](ErrorKind::StoreFull), and leaves no record.
+    ///
+    /// This is for callers that are overloaded, or over a limit of their own, and still replay what
+    /// was done before. `run_effect` does not know it.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Error> {
+    /// let idem = Idempotency::in_memory().unwrap();
+    /// let order = |id: u64| idem.operation("orders.create").key(id).mode(Mode::Strong);
+    /// order(1).run(async { Ok::<_, Error>("shipped".to_owned()) }).await?;
+    ///
+    /// let overloaded = async { unreachable!("it does not run") };
+    /// let replay: Result<String, Error> = order(1).repeats_only().run(overloaded).await;
+    /// assert_eq!(replay?, "shipped");
+    ///
+    /// let overloaded = async { unreachable!("it does not run") };
+    /// let refused: Result<String, Error> = order(2).repeats_only().run(overloaded).await;
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::StoreFull);
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    pub fn repeats_only(mut self) -> Self {
+        self.options.runs = Runs::Never;
+        self
+    }
+
     /// Runs `body` once per key; everyone who asks again gets its answer, as the mode says.
     ///
     /// # Errors
@@ -197,7 +227,8 @@ impl<'a> Operation<'a> {
         run(self.prepare_once(), answers, body).await
     }
 
-    /// As [`run_as`](Operation::run_as), with a body that finishes even if the caller goes away.
+    /// As [`run_as`](Operation::run_as), with a body that finishes even if the caller goes away. A
+    /// body that waits moves to a task of its own after its first poll.
     ///
     /// # Errors
     /// The body's own error, or why the call was refused.
@@ -213,7 +244,31 @@ impl<'a> Operation<'a> {
     {
         // Not an async function: its arguments would lie in its future twice.
         let (mut operation, body) = (self, Box::pin(body));
-        async move { run_detached(&mut operation, answers, body).await }
+        async move { run_detached(&mut operation, answers, body, Moves::AtOnce).await }
+    }
+
+    /// As [`run_detached`](Operation::run_detached), with a body that stays in the task of the caller
+    /// until the future is dropped, and then moves to a task of its own.
+    ///
+    /// This is for adapters whose caller is the task of a connection: the body sees the task-locals of
+    /// the middleware around it, and is spawned only if the client goes away. The caller has to poll
+    /// the future until it ends or drop it. One that is held and not polled holds the body, and with
+    /// it the key, for up to `max_run`.
+    ///
+    /// # Errors
+    /// The body's own error, or why the call was refused.
+    pub fn run_in_place<T, E, F>(
+        self,
+        answers: Answers<T, E>,
+        body: F,
+    ) -> impl Future<Output = Result<Outcome<T>, E>> + Send
+    where
+        F: Future<Output = Result<T, E>> + Send + 'static,
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let (mut operation, body) = (self, Box::pin(body));
+        async move { run_detached(&mut operation, answers, body, Moves::WhenDropped).await }
     }
 
     /// Runs `body` once for many keys: one round trip to begin them all, one to complete them.
@@ -272,8 +327,8 @@ impl<'a> Operation<'a> {
         let mut end = CallEnd::new(self.name.clone());
         let call = self.prepare().inspect_err(|error| end.ends(error.kind().into()))?;
         let acquired = match acquire_now(&call) {
-            Some(acquired) => acquired,
-            None => acquire(&call).await,
+            FirstStep::Acquired(acquired) => acquired,
+            FirstStep::Waits(awaited) => acquire(&call, awaited).await,
         };
         Begin::from_acquired(&call, acquired, end)
     }

@@ -19,6 +19,17 @@ pub(crate) struct Options {
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) on_unrecorded: Option<OnUnrecorded>,
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) runs: Runs,
+}
+
+/// The calls of an operation that may run their body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// All that the store grants it.
+    #[default]
+    Granted,
+    /// None: a call gets the answer of another, or is refused.
+    Never,
 }
 
 impl Options {
@@ -33,6 +44,7 @@ impl Options {
         on_store_error: None,
         on_unrecorded: None,
         retry_after: None,
+        runs: Runs::Granted,
     };
 
     /// The `retry_after` of a caller that finds the key held.
@@ -57,6 +69,7 @@ pub(crate) struct Policy {
     pub(crate) on_store_error: OnStoreError,
     pub(crate) on_unrecorded: OnUnrecorded,
     pub(crate) max_value_bytes: usize,
+    /// Zero if the body must not run.
     pub(crate) max_concurrent: Option<usize>,
 }
 
@@ -86,8 +99,16 @@ impl Policy {
             on_store_error: options.on_store_error.unwrap_or(config.on_store_error),
             on_unrecorded: options.on_unrecorded.unwrap_or(config.on_unrecorded),
             max_value_bytes: config.max_value_bytes,
-            max_concurrent: config.max_concurrent,
+            max_concurrent: match options.runs {
+                Runs::Granted => config.max_concurrent,
+                Runs::Never => Some(0),
+            },
         })
+    }
+
+    /// Whether the body may run at all.
+    pub(crate) fn may_run(&self) -> bool {
+        self.max_concurrent != Some(0)
     }
 
     /// Whether a duplicate waits for a body that runs.

@@ -5,7 +5,7 @@ pub use crate::key::{Encoded, Parts};
 pub use crate::site::Site;
 
 use crate::answers::Answers;
-use crate::engine::{self, InstanceRef, Prepare as _, Prepared};
+use crate::engine::{self, InstanceRef, Moves, Prepare as _, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::install;
@@ -243,7 +243,7 @@ where
 
     fn detach(self, call: Call<'_>, body: F) -> RunDetached<'_, T, E, F> {
         // Boxed here, so that a large body lies on no stack while it is polled.
-        RunDetached(engine::run_detached(call, self, Box::pin(body)))
+        RunDetached(engine::run_detached(call, self, Box::pin(body), Moves::AtOnce))
     }
 }
 

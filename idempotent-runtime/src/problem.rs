@@ -75,6 +75,8 @@ problem_types! {
     StoreFull = 503 "store-full" "there is no room for another request";
     /// The store has too few replicas.
     NotReplicated = 503 "not-replicated" "requests cannot be replicated at the moment";
+    /// Too many handlers go on without their clients.
+    Overloaded = 503 "overloaded" "this server is overloaded";
     /// The process is shutting down.
     ShuttingDown = 503 "shutting-down" "this server is shutting down";
     /// The server is set up wrongly.
@@ -116,6 +118,7 @@ impl ProblemType {
                 | Self::StoreUnavailable
                 | Self::StoreFull
                 | Self::NotReplicated
+                | Self::Overloaded
                 | Self::ShuttingDown
                 | Self::BodyIncomplete
         )

@@ -256,6 +256,32 @@ async fn callers_of_another_process_count_what_they_waited_for() {
     assert!(matches!(held.await.unwrap(), Err(Failed::Body)));
 }
 
+/// Callers that are slow between the answer to their `begin` and their first look at the record:
+/// each knows which attempt it was told of, and counts from there.
+#[tokio::test]
+async fn callers_that_look_late_count_what_failed_since_they_asked() {
+    for bench in both() {
+        let go = Arc::new(Semaphore::new(0));
+        let held = failing(&bench, &go);
+        until(|| bench.runs() == 1).await;
+        let gate = bench.store.hold(Verb::Get);
+        let processes: Vec<_> = (0..5).map(|_| neighbour(&bench)).collect();
+        let calls: Vec<_> = processes.iter().map(|process| failing(process, &go)).collect();
+        gate.arrived(calls.len()).await;
+        // Every body fails at once from here on, and one caller at a time gets to look.
+        go.add_permits(100);
+        assert!(matches!(held.await.unwrap(), Err(Failed::Body)));
+        let done = || calls.iter().filter(|call| call.is_finished()).count();
+        for looked in 1..=calls.len() {
+            gate.admit(1);
+            until(|| done() >= looked).await;
+        }
+        let Ends { failed, refused } = ends(calls).await;
+        assert_eq!((failed, refused.len()), (1, 4));
+        refused.iter().for_each(assert_gave_up);
+    }
+}
+
 /// A free key is bound to no payload, so all who waited count the failed attempt alike.
 #[tokio::test]
 async fn callers_with_and_without_a_payload_wait_for_the_same_failed_attempts() {

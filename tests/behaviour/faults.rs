@@ -208,7 +208,7 @@ async fn an_answer_whose_lease_was_lost_is_not_written_where_the_record_is_gone(
     let other = support::neighbour(&bench);
     bench.store.up(Verb::Complete);
     let gate = bench.store.hold(Verb::Complete);
-    bench.clock.advance(Duration::from_secs(3));
+    until_tried_again(&bench, Verb::Complete).await;
     gate.arrived(1).await;
     // What is on its way is sent on behalf of a lost lease. Meanwhile the key is another's, and
     // then nobody's.

@@ -7,6 +7,7 @@ mod client;
 mod errors;
 mod flight;
 mod forms;
+mod in_place;
 mod independence;
 mod keys;
 mod killed;

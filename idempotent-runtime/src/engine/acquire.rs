@@ -4,7 +4,7 @@
 //! and one of them asks. In both cases a strong caller waits, until there is an answer, its wait is
 //! over, or two attempts that it waited for have failed.
 
-use super::admission::{Permit, around};
+use super::admission::Permit;
 use super::ask::{ask, look_now};
 use super::awaited::Awaited;
 use super::begin::{BeginAnswer, begin_local};
@@ -56,41 +56,58 @@ pub(crate) enum Acquired<'a> {
     TooLate(StoreError),
 }
 
-/// Asks a local store, and none if the instance is disabled. `None` if the call has to wait, or the
-/// store is not local.
-pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> Option<Acquired<'a>> {
+/// The first step of a call, which does not wait.
+#[derive(Debug)]
+pub(crate) enum FirstStep<'a> {
+    Acquired(Acquired<'a>),
+    /// The store is not local, or the call has to wait for the attempts that are known here.
+    Waits(Awaited),
+}
+
+/// Asks a local store, and none if the instance is disabled.
+pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
     if call.core().is_disabled() {
-        return Some(Acquired::Disabled);
+        return FirstStep::Acquired(match call.policy.may_run() {
+            true => Acquired::Disabled,
+            false => Acquired::OverLimit { limit: 0 },
+        });
     }
     if !call.core().local {
-        return None;
+        return FirstStep::Waits(Awaited::default());
     }
-    let around = call.policy.max_concurrent.and_then(|_| around(call.instance.identity()));
+    let around = call.permit_around();
     let answer = match call.policy.max_concurrent {
         // What is recorded is answered all the same.
         Some(limit) if around.is_none() && call.core().admission.is_full(limit) => {
             match look_now(call) {
-                Ok(Begun::Fresh(_)) => return Some(Acquired::OverLimit { limit }),
+                Ok(Begun::Fresh(_)) => {
+                    return FirstStep::Acquired(Acquired::OverLimit { limit });
+                }
                 answer => answer,
             }
         }
         _ => begin_local(call, call.called_at),
     };
     match answer {
-        Ok(Begun::InFlight { .. }) if call.policy.waits() => None,
-        answer => Some(acquired(call, BeginAnswer::new(answer, call.called_at), None, around)),
+        Ok(Begun::InFlight { number, .. }) if call.policy.waits() => {
+            FirstStep::Waits(Awaited::told_of(number))
+        }
+        answer => {
+            let answer = BeginAnswer::new(answer, call.called_at);
+            FirstStep::Acquired(acquired(call, answer, None, around))
+        }
     }
 }
 
-/// Asks the store, and waits if the call's mode says so.
-pub(crate) async fn acquire<'a>(call: &Prepared<'a>) -> Acquired<'a> {
+/// Asks the store, and waits if the call's mode says so. `awaited` is what the
+/// [first step](acquire_now) of the call left.
+pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Acquired<'a> {
     if call.core().local || call.policy.mode == Mode::Window {
-        return ask(call, None, Awaited::default()).await;
+        return ask(call, None, awaited).await;
     }
     let waits = if call.policy.waits() { Waits::Yes } else { Waits::No };
     let deadline = call.called_at.after(call.policy.wait);
     let mut place = Place::join(call.core(), &call.key);
-    let mut awaited = Awaited::default();
     let mut waiting = None;
     loop {
         let changed = place.changed();
@@ -197,7 +214,7 @@ pub(super) fn acquired<'a>(
     match answer {
         Ok(Begun::Succeeded { number, value }) => Acquired::Succeeded { number, value },
         Ok(Begun::FailedFinal { number, value }) => Acquired::FailedFinal { number, value },
-        Ok(Begun::InFlight { retry_after }) => Acquired::InFlight { lease_left: retry_after },
+        Ok(Begun::InFlight { retry_after, .. }) => Acquired::InFlight { lease_left: retry_after },
         Ok(Begun::Taken { retry_after }) => Acquired::Taken { retry_after },
         Ok(Begun::Mismatch) => Acquired::Mismatch,
         Ok(Begun::Indeterminate { number }) => Acquired::Indeterminate { number },

@@ -6,7 +6,7 @@
 //! one is asked for: a caller counts the failed attempts that it waited for, and stops at two.
 
 use super::acquire::{Acquired, acquired, settle_in};
-use super::admission::{Full, Permit, around};
+use super::admission::{Full, Permit};
 use super::awaited::Awaited;
 use super::backoff::Backoff;
 use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, begin, not_local, unanswered};
@@ -61,7 +61,7 @@ pub(super) async fn ask<'a>(
         if let (Ok(Begun::Fresh(_)), MayRun::OverLimit(limit)) = (&answer.answer, &permit) {
             return Acquired::OverLimit { limit: *limit };
         }
-        let Ok(Begun::InFlight { retry_after }) = answer.answer else {
+        let Ok(Begun::InFlight { number, retry_after }) = answer.answer else {
             let too_many = match &answer.answer {
                 Ok(Begun::Fresh(attempt)) => {
                     call.policy.waits() && !awaited.may_run(attempt.number)
@@ -78,8 +78,12 @@ pub(super) async fn ask<'a>(
         };
         // A caller that waits for another body runs none.
         drop(permit);
+        awaited.sees_running(number);
         if let Some(place) = &place {
-            place.in_flight_elsewhere(retry_after);
+            place.in_flight_elsewhere(number, retry_after);
+        }
+        if call.policy.waits() && awaited.is_over() {
+            return Acquired::FailedTwice;
         }
         let now = core.clock.now();
         if !call.policy.waits() || now >= deadline {
@@ -132,7 +136,7 @@ async fn begin_within_limit(call: &Prepared<'_>, place: &mut Option<Place>) -> A
     let Some(limit) = call.policy.max_concurrent else {
         return Asked::without_permit(begin(call, place).await);
     };
-    let mut may_run = around(call.instance.identity());
+    let mut may_run = call.permit_around();
     let mut looked = None;
     loop {
         let changed = core.admission.changed();
@@ -204,10 +208,8 @@ impl Looked {
             Some((State::Processing, number)) if matches!(self.answer, Begun::Fresh(_)) => {
                 awaited.sees_lease_over(number);
             }
-            Some((State::Processing, number)) => {
-                awaited.sees_running(number);
-                place.inspect(|place| place.runs_elsewhere(number));
-            }
+            // Told by the answer.
+            Some((State::Processing, _)) => {}
             Some((State::FailedFree, number)) => {
                 awaited.sees_failed(number);
                 place.inspect(|place| place.failed_elsewhere(number));

@@ -11,7 +11,7 @@ pub(crate) const MOST_FAILED: u32 = 2;
 
 /// The attempts that a call has waited for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Awaited {
+pub(crate) struct Awaited {
     /// The attempt that is waited for, or would be next, as far as that is known.
     number: Option<u32>,
     /// How many ended without an answer.
@@ -36,6 +36,11 @@ impl Awaited {
     /// Whether the call knows which attempt it waited for.
     pub(super) fn is_known(&self) -> bool {
         self.number.is_some()
+    }
+
+    /// A call that was told which attempt holds its key.
+    pub(super) fn told_of(number: u32) -> Self {
+        Self { number: Some(number), failed: 0 }
     }
 
     /// The record says that an attempt runs.

@@ -1,7 +1,7 @@
 //! Many calls of one operation: one `begin` for all, one body, one end for all.
 
 use super::acquire::{Acquired, acquired};
-use super::admission::{Full, Permit, around, with_permit};
+use super::admission::{Full, Permit, with_permit};
 use super::ask::look;
 use super::backoff::Backoff;
 use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, unanswered};
@@ -290,7 +290,7 @@ async fn settle<T, E>(
 /// A permit for the body of a batch, or the limit if as many bodies run as may.
 async fn admit(call: &Prepared<'_>) -> Result<Option<Arc<Permit>>, usize> {
     let Some(limit) = call.policy.max_concurrent else { return Ok(None) };
-    if let Some(permit) = around(call.instance.identity()) {
+    if let Some(permit) = call.permit_around() {
         return Ok(Some(permit));
     }
     let core = call.core();

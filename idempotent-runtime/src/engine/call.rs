@@ -1,5 +1,6 @@
 //! A call before it is made: which instance, which record, which rules.
 
+use super::admission::{Permit, around};
 use super::backoff::Backoff;
 use super::core::Core;
 use super::lease::Terms;
@@ -132,6 +133,12 @@ impl<'a> Prepared<'a> {
 
     pub(crate) fn core(&self) -> &Arc<Core> {
         self.instance.core()
+    }
+
+    /// The permit of the body that makes this call, which its own body shares.
+    pub(crate) fn permit_around(&self) -> Option<Arc<Permit>> {
+        let is_limited = self.policy.max_concurrent.is_some() && self.policy.may_run();
+        is_limited.then(|| around(self.instance.identity())).flatten()
     }
 
     /// A request to begin, to be sent at `now`.

@@ -2,17 +2,26 @@
 //!
 //! Whatever need not wait happens within the caller's first poll, on its stack: a call of a local
 //! store whose body does not wait leaves nothing in its future. What does wait is boxed.
+//!
+//! ```text
+//!              first poll                granted, and the body waits
+//! New ───────────────────────► acquire ──────────────┬───────────────► Waits (for a spawned task)
+//!  │ refused, replayed,           │ (Waits)           │
+//!  │ or over within the poll      │                   └───────────────► InPlace ──dropped──► task
+//!  └──────────────► Over ◄────────┴───────────────────────────────────────┘
+//! ```
+//!
+//! [`Moves`] chooses between the two on the right.
 
-use super::acquire::{Acquired, acquire, acquire_now};
+use super::acquire::{Acquired, FirstStep, acquire, acquire_now};
 use super::body::Body;
 use super::call::{Prepared, Underway};
 use super::run::{Decision, conclude, decide, refuse, unprotected, verb};
 use super::running::Running;
 use super::settle::{Ended, Verb};
-use crate::ambient;
 use crate::answers::Answers;
+use crate::detach::{Detachable, Surroundings};
 use crate::error::{Error, ErrorKind};
-use crate::install::{override_with, overriding};
 use crate::observe::{CallEnd, Ending};
 use crate::operation::Outcome;
 use crate::store::StoreFuture;
@@ -21,8 +30,6 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use tokio::runtime::Handle;
-use tracing::Instrument as _;
 
 /// As [`run`](super::run), with a body that finishes even if the caller goes away. The call is
 /// prepared when it is first polled.
@@ -32,11 +39,22 @@ pub(crate) fn run_detached<'a, P, T, E, F>(
     prepare: P,
     answers: Answers<T, E>,
     body: Pin<Box<F>>,
+    moves: Moves,
 ) -> Detached<'a, P, T, E, F>
 where
     P: Prepare<'a>,
 {
-    Detached::New { prepare, answers, body }
+    Detached::New { prepare, answers, body, moves }
+}
+
+/// When the body moves to a task of its own, unless its first poll ends it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Moves {
+    /// After its first poll. A caller that holds the future and does not poll it, as in a `select!`
+    /// on a reference, holds up neither the body nor its key.
+    AtOnce,
+    /// When the caller drops the future. The caller has to poll it until then.
+    WhenDropped,
 }
 
 /// A call that is prepared when it is first polled: what it is prepared from is smaller.
@@ -48,10 +66,14 @@ type Waiting<'a, T, E> = Pin<Box<dyn Future<Output = Result<Outcome<T>, E>> + Se
 
 /// A detached call, from its first poll to its answer.
 pub(crate) enum Detached<'a, P, T, E, F> {
-    New { prepare: P, answers: Answers<T, E>, body: Pin<Box<F>> },
+    New { prepare: P, answers: Answers<T, E>, body: Pin<Box<F>>, moves: Moves },
     Waits(Waiting<'a, T, E>),
+    InPlace(InPlace<T, E>),
     Over,
 }
+
+/// A body that its caller polls, and what follows it.
+type InPlace<T, E> = Detachable<Result<Outcome<T>, E>>;
 
 /// Nothing in it is pinned but what is boxed.
 impl<P, T, E, F> Unpin for Detached<'_, P, T, E, F> {}
@@ -68,19 +90,21 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if let Self::New { .. } = this
-            && let Self::New { prepare, answers, body } = mem::replace(this, Self::Over)
+            && let Self::New { prepare, answers, body, moves } = mem::replace(this, Self::Over)
         {
             let progress = match prepare.prepare() {
-                Ok(call) => begin(call, answers, body, context),
+                Ok(call) => begin(call, answers, body, moves, context),
                 Err(error) => Progress::Over(Err(refuse(error, &answers))),
             };
             match progress {
                 Progress::Over(answer) => return Poll::Ready(answer),
                 Progress::Waits(rest) => *this = Self::Waits(rest),
+                Progress::InPlace(rest) => *this = Self::InPlace(rest),
             }
         }
         match this {
             Self::Waits(rest) => rest.as_mut().poll(context),
+            Self::InPlace(rest) => Pin::new(rest).poll(context),
             Self::New { .. } | Self::Over => panic!("a call was polled after it had ended"),
         }
     }
@@ -91,6 +115,8 @@ enum Progress<'a, T, E> {
     Over(Result<Outcome<T>, E>),
     /// What is left of it.
     Waits(Waiting<'a, T, E>),
+    /// What is left of it goes on when it is dropped.
+    InPlace(InPlace<T, E>),
 }
 
 impl<'a, T, E> Progress<'a, T, E> {
@@ -102,6 +128,7 @@ impl<'a, T, E> Progress<'a, T, E> {
         match self {
             Self::Over(answer) => answer,
             Self::Waits(rest) => rest.await,
+            Self::InPlace(rest) => rest.await,
         }
     }
 }
@@ -110,6 +137,7 @@ fn begin<'a, T, E, F>(
     call: Prepared<'a>,
     answers: Answers<T, E>,
     body: Pin<Box<F>>,
+    moves: Moves,
     context: &mut Context<'_>,
 ) -> Progress<'a, T, E>
 where
@@ -118,20 +146,24 @@ where
     E: Send + 'static,
 {
     let mut end = CallEnd::new(call.operation.clone());
-    let Ok(runtime) = Handle::try_current() else {
+    // Of the first poll: a drop may happen anywhere.
+    let Some(surroundings) = Surroundings::capture() else {
         end.ends(Ending::Invalid);
         let text = "`detach` needs a tokio runtime around the call";
         let error = call.error(ErrorKind::Misconfigured).with_message(text);
         return Progress::Over(Err((answers.refuse)(error)));
     };
-    let caller = Caller { body, end, answers, runtime, call };
-    let acquired = acquire_now(&caller.call);
-    if let Some(decision) = acquired.map(|acquired| caller.decide(acquired)) {
-        return caller.go_on(decision, context);
-    }
+    let caller = Caller { body, end, answers, surroundings, moves, call };
+    let awaited = match acquire_now(&caller.call) {
+        FirstStep::Acquired(acquired) => {
+            let decision = caller.decide(acquired);
+            return caller.go_on(decision, context);
+        }
+        FirstStep::Waits(awaited) => awaited,
+    };
     Progress::waits(async move {
         let decision = {
-            let acquired = acquire(&caller.call).await;
+            let acquired = acquire(&caller.call, awaited).await;
             caller.decide(acquired)
         };
         let mut granted = Some((caller, decision));
@@ -148,7 +180,8 @@ struct Caller<'a, T, E, F> {
     body: Pin<Box<F>>,
     end: CallEnd,
     answers: Answers<T, E>,
-    runtime: Handle,
+    surroundings: Surroundings,
+    moves: Moves,
     /// A shutdown waits for it, and so for all of the above.
     call: Prepared<'a>,
 }
@@ -172,68 +205,83 @@ where
             self.end.ends(ending);
             return Progress::Over(answer);
         }
-        let Self { call, runtime, answers, mut end, body } = self;
+        let Self { call, moves, surroundings, answers, mut end, body } = self;
+        let detach = Detach { call, answers, surroundings, moves };
         if let Decision::Run(running) = decision {
             let then = move |finished| settle(finished, answers, end);
             let attempt = Box::pin(attempt(running, body));
-            return detach(call, answers, &runtime, attempt, then, context);
+            return detach.run(attempt, then, context);
         }
         end.ends(Ending::Unprotected);
         let then = move |answer| {
             drop(end);
             Progress::Over(unprotected(answer))
         };
-        detach(call, answers, &runtime, body, then, context)
+        detach.run(body, then, context)
     }
 }
 
-/// Runs `attempt` and what is to be done with its output, whether or not the caller stays.
-///
-/// The first poll is the caller's own. What is ready by then needs no task: `then` leaves nothing
-/// behind when it is dropped.
-fn detach<'a, A, N, T, E>(
+/// The way in which an attempt outlives its caller.
+struct Detach<'a, T, E> {
     call: Prepared<'a>,
     answers: Answers<T, E>,
-    runtime: &Handle,
-    mut attempt: Pin<Box<A>>,
-    then: N,
-    context: &mut Context<'_>,
-) -> Progress<'a, T, E>
+    surroundings: Surroundings,
+    moves: Moves,
+}
+
+impl<'a, T, E> Detach<'a, T, E>
 where
-    A: Future + Send + 'static,
-    N: FnOnce(A::Output) -> Progress<'static, T, E> + Send + 'static,
     T: Send + 'static,
     E: Send + 'static,
 {
-    if let Poll::Ready(output) = attempt.as_mut().poll(context) {
-        // A body's destructors are part of it.
-        drop(attempt);
-        return match then(output) {
-            Progress::Over(answer) => Progress::Over(answer),
-            Progress::Waits(rest) => Progress::waits(async move {
-                let _call = call;
-                rest.await
-            }),
-        };
-    }
-    let job = Job { attempt, then, underway: Underway::new(&call.instance) };
-    let task = runtime.spawn(carry(job.run()));
-    Progress::waits(async move {
-        match task.await {
-            Ok(answer) => answer,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                Err(_) => {
-                    let text = "the runtime ended before the body did";
-                    let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
-                    Err((answers.refuse)(error.with_message(text)))
-                }
-            },
+    /// Runs `attempt` and what is to be done with its output, whether or not the caller stays.
+    ///
+    /// The first poll is the caller's own. What is ready by then needs no task: `then` leaves nothing
+    /// behind when it is dropped.
+    fn run<A, N>(
+        self,
+        mut attempt: Pin<Box<A>>,
+        then: N,
+        context: &mut Context<'_>,
+    ) -> Progress<'a, T, E>
+    where
+        A: Future + Send + 'static,
+        N: FnOnce(A::Output) -> Progress<'static, T, E> + Send + 'static,
+    {
+        let Self { call, answers, surroundings, moves } = self;
+        if let Poll::Ready(output) = attempt.as_mut().poll(context) {
+            // A body's destructors are part of it.
+            drop(attempt);
+            return match then(output) {
+                Progress::Waits(rest) => Progress::waits(async move {
+                    let _call = call;
+                    rest.await
+                }),
+                over => over,
+            };
         }
-    })
+        let job = Job { attempt, then, underway: Underway::new(&call.instance) };
+        if let Moves::WhenDropped = moves {
+            return Progress::InPlace(Detachable::new(surroundings, job.run()));
+        }
+        let task = surroundings.spawn(Box::pin(job.run()));
+        Progress::waits(async move {
+            match task.await {
+                Ok(answer) => answer,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => resume_unwind(panic),
+                    Err(_) => {
+                        let text = "the runtime ended before the body did";
+                        let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
+                        Err((answers.refuse)(error.with_message(text)))
+                    }
+                },
+            }
+        })
+    }
 }
 
-/// What goes on in a task of its own. Dropped in this order.
+/// The part of a call that can go on without its caller. Dropped in this order.
 struct Job<A, N> {
     attempt: Pin<Box<A>>,
     then: N,
@@ -311,20 +359,4 @@ fn catch_panic<F: Future>(
         Ok(poll) => poll.map(Ok),
         Err(panic) => Poll::Ready(Err(panic)),
     })
-}
-
-/// Takes what the caller has in place along into a task of its own.
-fn carry<F>(job: F) -> impl Future<Output = F::Output> + Send + 'static
-where
-    F: Future + Send + 'static,
-{
-    type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-    let mut job: Boxed<F::Output> = Box::pin(job.instrument(tracing::Span::current()));
-    if let Some(ambient) = ambient::current() {
-        job = Box::pin(ambient::scope(ambient, job));
-    }
-    if let Some(instance) = overriding() {
-        job = Box::pin(override_with(instance, job));
-    }
-    job
 }

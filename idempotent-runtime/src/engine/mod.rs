@@ -31,12 +31,12 @@ mod slots;
 mod values;
 mod whole_call;
 
-pub(crate) use self::acquire::{Acquired, acquire, acquire_now};
+pub(crate) use self::acquire::{Acquired, FirstStep, acquire, acquire_now};
 pub(crate) use self::awaited::MOST_FAILED;
 pub(crate) use self::batch::run_batch;
 pub(crate) use self::call::{Call, InstanceRef, Prepared, Underway, record_key};
 pub(crate) use self::core::Core;
-pub(crate) use self::detached::{Detached, Prepare, run_detached};
+pub(crate) use self::detached::{Detached, Moves, Prepare, run_detached};
 pub(crate) use self::lease::Lease;
 pub(crate) use self::run::{gone, keep, over_limit, warn_disabled};
 pub(crate) use self::running::Running;

@@ -67,16 +67,12 @@ impl Place {
         self.member.tell(awaited);
     }
 
-    pub(super) fn runs_elsewhere(&self, number: u32) {
-        self.member.runs_elsewhere(number);
-    }
-
     pub(super) fn failed_elsewhere(&self, number: u32) {
         self.member.failed_elsewhere(number);
     }
 
-    pub(crate) fn in_flight_elsewhere(&self, left: Duration) {
-        self.member.in_flight_elsewhere(left);
+    pub(crate) fn in_flight_elsewhere(&self, number: u32, left: Duration) {
+        self.member.in_flight_elsewhere(number, left);
     }
 
     pub(crate) fn running(&mut self, lease: &Arc<Lease>) {

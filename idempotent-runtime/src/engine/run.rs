@@ -107,7 +107,10 @@ pub(crate) fn warn_disabled(call: &Prepared<'_>) {
 
 /// The error of a call whose body would be one too many in this process.
 pub(crate) fn over_limit(call: &Prepared<'_>, limit: usize) -> Error {
-    let text = format!("{limit} bodies run in this process, as many as `max_concurrent` allows");
+    let text = match call.policy.may_run() {
+        true => format!("{limit} bodies run in this process, as many as `max_concurrent` allows"),
+        false => "the key has no answer yet, and the call asked for repeats only".to_owned(),
+    };
     call.error(ErrorKind::StoreFull).with_message(text)
 }
 
@@ -115,6 +118,7 @@ pub(crate) fn over_limit(call: &Prepared<'_>, limit: usize) -> Error {
 fn refused(call: &Prepared<'_>, error: StoreError) -> Option<Error> {
     let operation: &str = &call.operation;
     let runs = call.policy.on_store_error == OnStoreError::Run
+        && call.policy.may_run()
         && !matches!(error.kind(), StoreErrorKind::Undecodable | StoreErrorKind::Contended);
     if runs {
         tracing::warn!(target: "idempotent", operation, %error, "running without protection");

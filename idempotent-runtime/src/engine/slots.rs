@@ -252,12 +252,6 @@ impl Member {
         awaited.hears(lock(&self.slot.state).attempts, self.at_join);
     }
 
-    /// The caller that asks the store saw an attempt of another process run.
-    pub(super) fn runs_elsewhere(&self, number: u32) {
-        lock(&self.slot.state).attempts.running = Some(number);
-        self.slot.changed.notify_waiters();
-    }
-
     /// The caller that asks the store saw that an attempt of another process has failed.
     pub(super) fn failed_elsewhere(&self, number: u32) {
         lock(&self.slot.state).attempts.failed = Some(number);
@@ -269,9 +263,12 @@ impl Member {
         Arc::clone(&self.slot.changed).notified_owned()
     }
 
-    /// The one who sits was told that another process holds the key.
-    pub(crate) fn in_flight_elsewhere(&self, left: Duration) {
-        lock(&self.slot.state).in_flight = Some(left);
+    /// The caller that asks the store was told that an attempt of another process holds the key.
+    pub(crate) fn in_flight_elsewhere(&self, number: u32, left: Duration) {
+        let mut state = lock(&self.slot.state);
+        state.attempts.running = Some(number);
+        state.in_flight = Some(left);
+        drop(state);
         self.slot.changed.notify_waiters();
     }
 

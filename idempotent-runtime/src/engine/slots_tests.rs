@@ -66,7 +66,7 @@ fn what_one_was_told_does_not_outlive_its_seat() {
     let slots = Slots::new();
     let (first, second) = (slots.join(&key()), slots.join(&key()));
     first.turn(None, Waits::Yes);
-    first.in_flight_elsewhere(Duration::from_secs(3));
+    first.in_flight_elsewhere(1, Duration::from_secs(3));
     assert!(matches!(second.turn(None, Waits::No), Turn::InFlight(_)));
     first.vacate(None);
     let third = slots.join(&key());

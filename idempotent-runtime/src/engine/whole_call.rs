@@ -1,6 +1,6 @@
 //! A whole call, as a future: acquire, run, record, answer.
 
-use super::acquire::{Acquired, acquire, acquire_now};
+use super::acquire::{Acquired, FirstStep, acquire, acquire_now};
 use super::body::Body;
 use super::call::Prepared;
 use super::run::{Decision, conclude, decide, refuse, unprotected, verb};
@@ -128,12 +128,12 @@ fn begun<'a, T, E>(stage: Stage<'a, T, E>, answers: &Answers<T, E>) -> Next<'a, 
     };
     let end = CallEnd::new(call.operation.clone());
     match acquire_now(&call) {
-        Some(acquired) => granted(call, end, answers, acquired),
-        None => ControlFlow::Continue(Stage::Acquires(Box::pin(async move {
+        FirstStep::Acquired(acquired) => granted(call, end, answers, acquired),
+        FirstStep::Waits(awaited) => ControlFlow::Continue(Stage::Acquires(Box::pin(async move {
             // Dropped in reverse.
             let call = call;
             let end = end;
-            let acquired = acquire(&call).await;
+            let acquired = acquire(&call, awaited).await;
             (acquired, end, call)
         }))),
     }

@@ -240,6 +240,8 @@ pub enum Begun<V = Option<Value>> {
     Fresh(AttemptId),
     /// Somebody else runs it. `retry_after` is what is left of the lease.
     InFlight {
+        /// The number of that attempt.
+        number: u32,
         /// When asking again makes sense at the latest.
         retry_after: Duration,
     },
@@ -278,7 +280,7 @@ impl Begun<()> {
     pub fn with_value(self, read: impl FnOnce() -> Option<Value>) -> Begun {
         match self {
             Begun::Fresh(attempt) => Begun::Fresh(attempt),
-            Begun::InFlight { retry_after } => Begun::InFlight { retry_after },
+            Begun::InFlight { number, retry_after } => Begun::InFlight { number, retry_after },
             Begun::Mismatch => Begun::Mismatch,
             Begun::Indeterminate { number } => Begun::Indeterminate { number },
             Begun::Succeeded { number, value: () } => Begun::Succeeded { number, value: read() },

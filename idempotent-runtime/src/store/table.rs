@@ -55,7 +55,8 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
         }
         State::Processing if !lease_left.is_zero() => {
             // A server clock that was set back must not keep callers away for longer than a lease.
-            Begun::InFlight { retry_after: lease_left.min(attempt.claim.lease()) }
+            let retry_after = lease_left.min(attempt.claim.lease());
+            Begun::InFlight { number: attempt.number, retry_after }
         }
         State::Processing if attempt.claim.abandon() == Abandon::Retry => {
             return take_over(&attempt, request);

@@ -79,10 +79,10 @@ impl Reply {
     pub(super) fn agrees(&self, expected: &Self, slack: Duration) -> bool {
         match (self, expected) {
             (
-                Self::Begun(Begun::InFlight { retry_after: left }),
-                Self::Begun(Begun::InFlight { retry_after: expected }),
-            )
-            | (
+                Self::Begun(Begun::InFlight { number, retry_after: left }),
+                Self::Begun(Begun::InFlight { number: running, retry_after: expected }),
+            ) => number == running && is_left(*left, *expected, slack),
+            (
                 Self::Begun(Begun::Taken { retry_after: left }),
                 Self::Begun(Begun::Taken { retry_after: expected }),
             ) => is_left(*left, *expected, slack),

@@ -115,7 +115,7 @@ async fn sit(world: &World, member: &Member, sent: Option<Sent>) {
     let sent = sent.unwrap_or_else(|| world.send());
     yield_now().await;
     if thread_rng().r#gen() {
-        member.in_flight_elsewhere(SECOND);
+        member.in_flight_elsewhere(1, SECOND);
         yield_now().await;
     }
     match thread_rng().gen_range(0..4) {

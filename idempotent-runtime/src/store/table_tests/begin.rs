@@ -96,10 +96,10 @@ fn a_payload_matters_only_if_both_sides_have_one() {
 #[test]
 fn a_living_lease_keeps_others_away() {
     for record in [Situation::Running.record(), Situation::Running.record().block()] {
-        let in_flight = Begun::InFlight { retry_after: LEASE };
+        let in_flight = Begun::InFlight { number: 1, retry_after: LEASE };
         assert_eq!(answer(record, &request(STRANGER)), in_flight);
         let nearly_over = record.left(LINGER + TICK);
-        let in_flight = Begun::InFlight { retry_after: TICK };
+        let in_flight = Begun::InFlight { number: 1, retry_after: TICK };
         assert_eq!(answer(nearly_over, &request(STRANGER)), in_flight);
     }
 }
@@ -107,7 +107,7 @@ fn a_living_lease_keeps_others_away() {
 #[test]
 fn retry_after_is_never_longer_than_a_lease() {
     let renewed_for_long = Situation::Running.record().left(LINGER + LEASE * 10);
-    let in_flight = Begun::InFlight { retry_after: LEASE };
+    let in_flight = Begun::InFlight { number: 1, retry_after: LEASE };
     assert_eq!(answer(renewed_for_long, &request(STRANGER)), in_flight);
 }
 
@@ -115,7 +115,7 @@ fn retry_after_is_never_longer_than_a_lease() {
 fn the_lease_that_counts_is_the_one_in_the_record() {
     let claim = Claim::Lease { lease: TICK, linger: TICK, abandon: Abandon::Retry };
     let hasty = BeginRequest { claim, ..request(STRANGER) };
-    let in_flight = Begun::InFlight { retry_after: LEASE };
+    let in_flight = Begun::InFlight { number: 1, retry_after: LEASE };
     assert_eq!(answer(Situation::Running.record(), &hasty), in_flight);
 }
 

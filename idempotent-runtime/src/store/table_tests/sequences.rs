@@ -129,7 +129,7 @@ impl World {
                 let Some(Living { head, ttl }) = before else {
                     panic!("refused without a record: {answer:?}");
                 };
-                if let Begun::InFlight { retry_after } = answer {
+                if let Begun::InFlight { retry_after, .. } = answer {
                     assert!(
                         !retry_after.is_zero()
                             && retry_after <= head.attempt.claim.lease().min(ttl)

@@ -36,7 +36,7 @@ pub async fn others_stay_away_while_the_lease_is_alive(subject: &dyn Subject) {
         let bench = Bench::new(subject);
         bench.granted(&first).await;
         match bench.begin(&asking()).await {
-            Begun::InFlight { retry_after } => bench.assert_left(retry_after, LEASE),
+            Begun::InFlight { number: 1, retry_after } => bench.assert_left(retry_after, LEASE),
             other => panic!("at the start of the lease: {other:?}"),
         }
         bench.step_to_just_before(LEASE).await;
@@ -55,7 +55,10 @@ pub async fn key_is_taken_over_exactly_when_the_lease_ends(subject: &dyn Subject
     assert!(second.fence > first.fence, "the fence did not grow");
     bench.assert_lives(LEASE + LINGER).await;
     let third = bench.begin(&asking()).await;
-    assert!(matches!(third, Begun::InFlight { .. }), "the new lease is not alive: {third:?}");
+    assert!(
+        matches!(third, Begun::InFlight { number: 2, .. }),
+        "the new lease is not alive: {third:?}"
+    );
 }
 
 /// Under `abandon = "block"` a lease that ran out leaves the outcome unknown, until the record
@@ -79,7 +82,7 @@ pub async fn terms_are_those_of_the_record(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     bench.granted(&asking()).await;
     match bench.begin(&other_terms).await {
-        Begun::InFlight { retry_after } => bench.assert_left(retry_after, LEASE),
+        Begun::InFlight { number: 1, retry_after } => bench.assert_left(retry_after, LEASE),
         other => panic!("{other:?}"),
     }
     bench.step(LEASE).await;

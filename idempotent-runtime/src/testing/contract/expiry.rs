@@ -83,7 +83,7 @@ pub async fn renew_never_shortens(subject: &dyn Subject) {
     assert_eq!(bench.renew(&attempt, LEASE).await, Renewed::Extended);
     bench.assert_lives(LEASE * 4 + LINGER).await;
     match bench.begin(&asking()).await {
-        Begun::InFlight { retry_after } => assert!(retry_after <= LEASE, "{retry_after:?}"),
+        Begun::InFlight { retry_after, .. } => assert!(retry_after <= LEASE, "{retry_after:?}"),
         other => panic!("{other:?}"),
     }
 }

@@ -1,0 +1,155 @@
+//! Futures that finish even if the task that polls them goes away.
+//!
+//! An adapter runs a handler on the task of its connection. The handler then sees the task-locals of
+//! the middleware around it, and no task is spawned for it. If the client disconnects, the
+//! connection drops the handler's future; [`detachable`] moves it to a task of its own at that
+//! moment, where it runs to its end.
+
+use crate::ambient::{self, Ambient};
+use crate::install::{override_with, overriding};
+use crate::instance::Idempotency;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tracing::{Instrument as _, Span};
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Continues `future` in a task of its own if it is dropped after its first poll and before its end.
+///
+/// Until then it is polled by its caller, in the caller's task. The runtime, the current
+/// [span](tracing::Span), the [ambient](crate::ambient) token and scope, and the instance that
+/// `testing::scoped` put in place are those of the first poll; they are in place in the new task as
+/// well. Task-locals of others are not, and neither are the permits and timeouts of the middleware
+/// around the caller.
+///
+/// A future that was never polled is dropped. So is one that was first polled outside of a tokio
+/// runtime, and one whose runtime has shut down. A future that panics is not polled again.
+///
+/// ```
+/// use idempotent_runtime::detach::detachable;
+/// use tokio::sync::oneshot;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let (start, started) = oneshot::channel();
+/// let (end, ended) = oneshot::channel();
+/// let mut handler = Box::pin(detachable(async move {
+///     let _ = started.await;
+///     end.send("finished").unwrap();
+/// }));
+/// tokio::select! {
+///     biased;
+///     () = &mut handler => unreachable!("nobody has started it"),
+///     () = std::future::ready(()) => drop(handler), // the client has gone
+/// }
+/// start.send(()).unwrap();
+/// assert_eq!(ended.await, Ok("finished"));
+/// # }
+/// ```
+///
+pub fn detachable<F>(future: F) -> Detachable<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Detachable::new(None, future)
+}
+
+/// A future that finishes even if it is dropped. Made by [`detachable`].
+#[must_use = "futures do nothing unless polled"]
+pub struct Detachable<T> {
+    /// Absent once it has ended or panicked.
+    future: Option<Boxed<T>>,
+    /// Absent before the first poll, and outside of a runtime.
+    surroundings: Option<Surroundings>,
+    /// A function, because `Drop` cannot ask for the bounds of a task.
+    detach: fn(Surroundings, Boxed<T>),
+}
+
+impl<T> Detachable<T> {
+    /// A future whose first poll has happened in these surroundings, if there are any.
+    pub(crate) fn new(
+        surroundings: impl Into<Option<Surroundings>>,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Self
+    where
+        T: Send + 'static,
+    {
+        Self {
+            future: Some(Box::pin(future)),
+            surroundings: surroundings.into(),
+            // A runtime that is shutting down drops the future at once.
+            detach: |surroundings, future| drop(surroundings.spawn(future)),
+        }
+    }
+}
+
+impl<T> Future for Detachable<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        if self.surroundings.is_none() {
+            self.surroundings = Surroundings::capture();
+        }
+        // Taken out while it is polled: one that panics is dropped here, and not spawned.
+        let Some(mut future) = self.future.take() else {
+            panic!("a detachable future was polled after it had ended");
+        };
+        let polled = future.as_mut().poll(context);
+        if polled.is_pending() {
+            self.future = Some(future);
+        }
+        polled
+    }
+}
+
+impl<T> Drop for Detachable<T> {
+    fn drop(&mut self) {
+        if let (Some(future), Some(surroundings)) = (self.future.take(), self.surroundings.take()) {
+            (self.detach)(surroundings, future);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Detachable<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Detachable")
+            .field("has_ended", &self.future.is_none())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Everything of a caller that a task of its own takes along.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    runtime: Handle,
+    span: Span,
+    ambient: Option<Ambient>,
+    overriding: Option<Idempotency>,
+}
+
+impl Surroundings {
+    /// The surroundings of this moment; `None` outside of a tokio runtime.
+    pub(crate) fn capture() -> Option<Self> {
+        let runtime = Handle::try_current().ok()?;
+        let (span, ambient) = (Span::current(), ambient::current());
+        Some(Self { runtime, span, ambient, overriding: overriding() })
+    }
+
+    /// Runs `future` in a task of its own, with these in place.
+    pub(crate) fn spawn<T: Send + 'static>(self, future: Boxed<T>) -> JoinHandle<T> {
+        let mut future: Boxed<T> = Box::pin(future.instrument(self.span));
+        if let Some(ambient) = self.ambient {
+            future = Box::pin(ambient::scope(ambient, future));
+        }
+        if let Some(instance) = self.overriding {
+            future = Box::pin(override_with(instance, future));
+        }
+        self.runtime.spawn(future)
+    }
+}
