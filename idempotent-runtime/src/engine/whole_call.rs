@@ -25,11 +25,11 @@ pub(crate) fn run<'a, T, E, F>(
     answers: Answers<T, E>,
     body: F,
 ) -> Run<'a, T, E, F> {
-    let stage = match call {
-        Ok(call) => Stage::Begins(call),
-        Err(error) => Stage::Refused(error),
+    let (stage, call) = match call {
+        Ok(call) => (Stage::Begins, Some(call)),
+        Err(error) => (Stage::Refused(error), None),
     };
-    Run { body: Body::new(body), stage, answers }
+    Run { body: Body::new(body), stage, running: None, end: None, call, answers }
 }
 
 pin_project! {
@@ -38,38 +38,36 @@ pin_project! {
     /// Written by hand for two reasons. An async function holds a future that it pins twice: as its
     /// argument, and as what it has pinned. And it is `Send` only if the types in it still fit each
     /// other after rustc has erased their lifetimes; this is `Send` if its fields are.
+    ///
+    /// What outlives a stage is a field and not part of the stage: it is large, and would be copied
+    /// from each stage to the next. Fields are dropped in their order: the body before the attempt
+    /// that it belongs to, and the call last, since a shutdown waits for it and so for all of them.
     pub(crate) struct Run<'a, T, E, F> {
-        // Dropped before the attempt that it belongs to.
         #[pin]
         body: Body<F>,
         stage: Stage<'a, T, E>,
+        // There from the grant on.
+        running: Option<Running<'a>>,
+        // There from the first poll on.
+        end: Option<CallEnd>,
+        // There from the start on, unless the call could not be prepared or its key is being acquired.
+        call: Option<Prepared<'a>>,
         answers: Answers<T, E>,
     }
 }
 
-/// Stages of a call. Fields are dropped in their order: a shutdown waits for the call, and so for
-/// all that stands before it.
+/// Stages of a call.
 enum Stage<'a, T, E> {
     Refused(Error),
-    Begins(Prepared<'a>),
+    Begins,
     /// Boxed: the rare path must not make the future of every call larger.
     Acquires(Pin<Box<dyn Future<Output = (Acquired<'a>, CallEnd, Prepared<'a>)> + Send + 'a>>),
-    Runs {
-        running: Running<'a>,
-        end: CallEnd,
-        call: Prepared<'a>,
-    },
-    RunsUnprotected {
-        end: CallEnd,
-        call: Prepared<'a>,
-    },
+    Runs,
+    RunsUnprotected,
     /// If this is dropped, the keeper finishes it.
     Records {
         ended: Answer<'static, Ended>,
         answer: Result<T, E>,
-        running: Running<'a>,
-        end: CallEnd,
-        call: Prepared<'a>,
     },
     Over,
 }
@@ -83,116 +81,117 @@ where
 {
     type Output = Result<Outcome<T>, E>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
+            let this = self.as_mut().project();
             // A stage that waits stays where it is: if the body panics, it is dropped before its
             // attempt.
             let next = match this.stage {
-                Stage::Acquires(acquiring) => {
-                    let (acquired, end, call) = ready!(acquiring.as_mut().poll(context));
-                    granted(call, end, this.answers, acquired)
+                Stage::Runs => {
+                    let answer = ready!(this.body.poll(context));
+                    self.as_mut().answered(answer)
                 }
-                Stage::Runs { .. } | Stage::RunsUnprotected { .. } => {
-                    let answer = ready!(this.body.as_mut().poll(context));
-                    answered(mem::replace(this.stage, Stage::Over), this.answers, answer)
+                Stage::RunsUnprotected => {
+                    let answer = ready!(this.body.poll(context));
+                    ControlFlow::Break(unprotected(answer))
                 }
                 Stage::Records { ended, .. } => {
                     let ended = ready!(Pin::new(ended).poll(context));
-                    recorded(mem::replace(this.stage, Stage::Over), this.answers, ended)
+                    self.as_mut().recorded(ended)
                 }
-                Stage::Refused(_) | Stage::Begins(_) | Stage::Over => {
-                    begun(mem::replace(this.stage, Stage::Over), this.answers)
+                Stage::Acquires(acquiring) => {
+                    let (acquired, end, call) = ready!(acquiring.as_mut().poll(context));
+                    (*this.end, *this.call) = (Some(end), Some(call));
+                    self.as_mut().granted(acquired)
                 }
+                Stage::Begins | Stage::Refused(_) | Stage::Over => self.as_mut().begun(),
             };
+            let this = self.as_mut().project();
             match next {
                 ControlFlow::Continue(stage) => *this.stage = stage,
                 ControlFlow::Break(answer) => {
                     *this.stage = Stage::Over;
+                    *this.running = None;
+                    *this.end = None;
+                    *this.call = None;
                     return Poll::Ready(answer);
                 }
             }
-            if let Stage::Runs { running, .. } = this.stage {
-                this.body.as_mut().start(running);
+        }
+    }
+}
+
+impl<'a, T, E, F> Run<'a, T, E, F> {
+    /// The first poll.
+    fn begun(mut self: Pin<&mut Self>) -> Next<'a, T, E> {
+        let this = self.as_mut().project();
+        // Over, should the store panic: the call is not begun again.
+        let call = match (mem::replace(this.stage, Stage::Over), &*this.call) {
+            (Stage::Begins, Some(call)) => call,
+            (Stage::Refused(error), _) => {
+                return ControlFlow::Break(Err(refuse(error, this.answers)));
+            }
+            _ => panic!("a call was polled after it had ended"),
+        };
+        let end = CallEnd::new(call.operation.clone());
+        match acquire_now(call) {
+            FirstStep::Acquired(acquired) => {
+                *this.end = Some(end);
+                self.granted(acquired)
+            }
+            FirstStep::Waits(awaited) => {
+                let Some(call) = this.call.take() else {
+                    return ControlFlow::Continue(Stage::Over);
+                };
+                ControlFlow::Continue(Stage::Acquires(Box::pin(async move {
+                    // Dropped in reverse.
+                    let call = call;
+                    let end = end;
+                    let acquired = acquire(&call, awaited).await;
+                    (acquired, end, call)
+                })))
             }
         }
     }
-}
 
-/// The first poll.
-fn begun<'a, T, E>(stage: Stage<'a, T, E>, answers: &Answers<T, E>) -> Next<'a, T, E> {
-    let call = match stage {
-        Stage::Begins(call) => call,
-        Stage::Refused(error) => return ControlFlow::Break(Err(refuse(error, answers))),
-        _ => panic!("a call was polled after it had ended"),
-    };
-    let end = CallEnd::new(call.operation.clone());
-    match acquire_now(&call) {
-        FirstStep::Acquired(acquired) => granted(call, end, answers, acquired),
-        FirstStep::Waits(awaited) => ControlFlow::Continue(Stage::Acquires(Box::pin(async move {
-            // Dropped in reverse.
-            let call = call;
-            let end = end;
-            let acquired = acquire(&call, awaited).await;
-            (acquired, end, call)
-        }))),
-    }
-}
-
-/// Runs the body of a call that may, and answers every other.
-fn granted<'a, T, E>(
-    call: Prepared<'a>,
-    mut end: CallEnd,
-    answers: &Answers<T, E>,
-    acquired: Acquired<'a>,
-) -> Next<'a, T, E> {
-    match decide(&call, answers, acquired) {
-        Decision::Run(running) => ControlFlow::Continue(Stage::Runs { running, end, call }),
-        Decision::RunUnprotected => {
-            end.ends(Ending::Unprotected);
-            ControlFlow::Continue(Stage::RunsUnprotected { end, call })
-        }
-        Decision::Answer(answer, ending) => {
-            end.ends(ending);
-            drop(end);
-            drop(call);
-            ControlFlow::Break(answer)
+    /// Runs the body of a call that may, and answers every other.
+    fn granted(self: Pin<&mut Self>, acquired: Acquired<'a>) -> Next<'a, T, E> {
+        let this = self.project();
+        let (Some(call), Some(end)) = (this.call, this.end) else {
+            return ControlFlow::Continue(Stage::Over);
+        };
+        match decide(call, this.answers, acquired) {
+            Decision::Run(running) => {
+                this.body.start(this.running.insert(running));
+                ControlFlow::Continue(Stage::Runs)
+            }
+            Decision::RunUnprotected => {
+                end.ends(Ending::Unprotected);
+                ControlFlow::Continue(Stage::RunsUnprotected)
+            }
+            Decision::Answer(answer, ending) => {
+                end.ends(ending);
+                ControlFlow::Break(answer)
+            }
         }
     }
-}
 
-/// The body has answered.
-fn answered<'a, T, E>(
-    stage: Stage<'a, T, E>,
-    answers: &Answers<T, E>,
-    answer: Result<T, E>,
-) -> Next<'a, T, E> {
-    match stage {
-        Stage::Runs { mut running, end, call } => {
-            let ended = running.end(verb(&running, answers, &answer));
-            ControlFlow::Continue(Stage::Records { ended, answer, running, end, call })
-        }
-        Stage::RunsUnprotected { end, call } => {
-            drop(end);
-            drop(call);
-            ControlFlow::Break(unprotected(answer))
-        }
-        other => ControlFlow::Continue(other),
+    /// The body has answered.
+    fn answered(self: Pin<&mut Self>, answer: Result<T, E>) -> Next<'a, T, E> {
+        let this = self.project();
+        let Some(running) = this.running else { return ControlFlow::Continue(Stage::Over) };
+        let ended = running.end(verb(running, this.answers, &answer));
+        ControlFlow::Continue(Stage::Records { ended, answer })
     }
-}
 
-/// The store has recorded the answer, or has not.
-fn recorded<'a, T, E>(
-    stage: Stage<'a, T, E>,
-    answers: &Answers<T, E>,
-    ended: Result<Ended, StoreError>,
-) -> Next<'a, T, E> {
-    let Stage::Records { answer, running, mut end, call, .. } = stage else {
-        return ControlFlow::Continue(stage);
-    };
-    let answer = conclude(&running, answers, answer, ended, &mut end);
-    drop(running);
-    drop(end);
-    drop(call);
-    ControlFlow::Break(answer)
+    /// The store has recorded the answer, or has not.
+    fn recorded(self: Pin<&mut Self>, ended: Result<Ended, StoreError>) -> Next<'a, T, E> {
+        let this = self.project();
+        match (mem::replace(this.stage, Stage::Over), this.running, this.end) {
+            (Stage::Records { answer, .. }, Some(running), Some(end)) => {
+                ControlFlow::Break(conclude(running, this.answers, answer, ended, end))
+            }
+            (stage, ..) => ControlFlow::Continue(stage),
+        }
+    }
 }
