@@ -120,7 +120,7 @@ async fn no_answer_and_no_line_of_the_log_shows_a_key_or_a_payload() {
         }
         let log = log.text();
         // It does log: what is refused, and spans with the key's digest.
-        assert!(log.contains("refused") && log.contains("operation=\"http\""), "{log}");
+        assert!(log.contains("refused") && log.contains("operation=\"shop\""), "{log}");
         for secret in [&key, &payload] {
             let line = log.lines().find(|line| line.contains(secret.as_str()));
             assert_eq!(line, None);
@@ -136,7 +136,7 @@ async fn the_log_says_what_is_set_up_wrongly_and_the_answer_does_not() {
         let layer = bench.layer().retention(Duration::ZERO);
         let refused = bench.serve(layer, number).await.post("/orders", &key).await;
         refused.is_problem(500, ProblemType::Misconfigured.code());
-        let reason = "`expire` must be";
+        let reason = "`retention` cannot be 0s";
         assert!(!refused.text().contains(reason), "{refused:?}");
         let log = log.text();
         assert!(log.contains(reason) && !log.contains(&key), "{log}");
