@@ -211,3 +211,22 @@ impl fmt::Debug for Settings {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_statuses_that_free_a_key_are_those_in_the_code() {
+        let codes: Vec<_> = TRANSIENT.iter().map(|status| status.as_str()).collect();
+        let codes = codes.join(", ");
+        for (file, places) in [("../docs/http.md", 2), ("src/layer.rs", 1), ("src/form.rs", 1)] {
+            let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
+            // Lists go over the ends of lines.
+            let text = std::fs::read_to_string(&path).unwrap().replace("\n/// ", " ");
+            let lists =
+                [", 5xx", " and 5xx"].map(|end| text.matches(&format!("{codes}{end}")).count());
+            assert_eq!(lists.iter().sum::<usize>(), places, "{file}");
+        }
+    }
+}
