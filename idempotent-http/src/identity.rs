@@ -41,7 +41,7 @@ impl<B: Body<Data = Bytes> + From<Bytes>> Arrived<B> {
     }
 }
 
-/// Why a request is not handled.
+/// The reason for which a request is not handled.
 pub(crate) enum NotKnown {
     /// A function of the user's panicked.
     Panicked,
@@ -120,12 +120,12 @@ fn key(settings: &Settings, parts: &Parts, body: &[u8]) -> Result<Option<String>
     Ok(key)
 }
 
-/// Whether a request says who sends it, in a way that every service knows.
+/// `true` if a request says who sends it, in one of the ways that all services know.
 fn has_credentials(parts: &Parts) -> bool {
     parts.headers.contains_key(AUTHORIZATION) || parts.headers.contains_key(COOKIE)
 }
 
-/// Whether something around the layer has put a scope in place already.
+/// `true` if something around the layer has put a scope in place.
 fn is_scoped_outside() -> bool {
     ambient::current().is_some_and(|ambient| ambient.scope.is_some())
 }

@@ -1,4 +1,4 @@
-//! How a response is kept: for how long, and which of its headers.
+//! The terms on which a response is kept: for how long, and with which of its headers.
 //!
 //! The instance writes a response down, and knows nothing of the layer. What the layer's settings say
 //! travels with the response until then, as an extension of it.
@@ -12,7 +12,7 @@ use idempotent_runtime::Answers;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the settings say about one response. Not there if they say nothing of their own.
+/// The terms for one response, as an extension of it. Left out where the settings name none.
 #[derive(Clone)]
 pub(crate) struct Keeping {
     headers: Option<Arc<HeaderChoices>>,
@@ -38,7 +38,7 @@ pub(crate) fn choices<R>(response: &Response<R>) -> Option<&HeaderChoices> {
     response.extensions().get::<Keeping>()?.headers.as_deref()
 }
 
-/// How the instance keeps responses.
+/// The instructions to the instance for keeping responses.
 pub(crate) fn answers<R, E>(settings: &Settings) -> Answers<Box<Exchange<R>>, NoAnswer<R, E>> {
     let answers = Answers::bytes();
     match settings.retention_by {

@@ -35,9 +35,9 @@ use tower_layer::Layer;
 /// Keys of all clients are one set: where clients must not see each other's, set a
 /// [`scope`](Self::scope).
 ///
-/// How long responses are kept and how long repeats wait are the layer's own: `expire` and `wait` of
-/// the instance's configuration count only with [`retention_from_config`](Self::retention_from_config)
-/// and [`wait_from_config`](Self::wait_from_config). All else that is not set here is as configured.
+/// Retention and waiting are the layer's own: `expire` and `wait` of the instance's configuration count
+/// only with [`retention_from_config`](Self::retention_from_config) and
+/// [`wait_from_config`](Self::wait_from_config). All else that is not set here is as configured.
 ///
 /// A key belongs to one method and one path. In a router that axum nests, a layer sees the path
 /// without its prefix; the whole path counts all the same, unless the feature `axum` is off.
@@ -185,8 +185,8 @@ impl IdempotencyLayer {
         self.with(|it| it.is_stored = Arc::new(is_stored))
     }
 
-    /// How long a repeat waits for the first request before it is told that that is in progress. Not
-    /// at all if not set, whatever the configuration says.
+    /// Lets a repeat wait this long for the first request before it is told that that is in progress.
+    /// If not set, it does not wait, whatever the configuration says.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|it| it.wait = Some(wait))
@@ -199,7 +199,7 @@ impl IdempotencyLayer {
         self.with(|it| it.retry_after = Some(at_most))
     }
 
-    /// How long responses are kept. 24 hours if not set, whatever the configuration says.
+    /// Keeps responses this long; 24 hours if not set, whatever the configuration says.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
         self.with(|it| it.retention = Some(retention))

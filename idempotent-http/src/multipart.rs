@@ -8,8 +8,8 @@ use http::header::{CONTENT_TYPE, HeaderMap};
 /// The longest boundary, by RFC 2046.
 const LONGEST_BOUNDARY: usize = 70;
 
-/// The parts of a form, between what stands before the first boundary and after the last. `None` if
-/// the body is not a form in parts, or a malformed one.
+/// The parts of a form, with its preamble before them and its epilogue after them. `None` if the body
+/// is not a form in parts, or a malformed one.
 pub(crate) fn parts<'a>(headers: &HeaderMap, body: &'a [u8]) -> Option<Vec<&'a [u8]>> {
     if !has_media_type(headers, "multipart/form-data") {
         return None;
@@ -68,7 +68,7 @@ fn unquote(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// What stands before the first boundary, the parts, and what stands after the last.
+/// The preamble, the parts, and the epilogue.
 fn split<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
     let delimiter = format!("\r\n--{boundary}");
     let delimiter = delimiter.as_bytes();
@@ -91,7 +91,7 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
     }
 }
 
-/// What stands before and after `wanted`, which begins with a carriage return.
+/// The text before and after `wanted`, which begins with a carriage return.
 fn cut<'a>(text: &'a [u8], wanted: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let mut from = 0;
     loop {

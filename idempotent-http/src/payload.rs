@@ -25,7 +25,7 @@ pub enum Payload {
     /// member that is missing differs from every value. A body that has none of them counts as bytes
     /// with the query, and so does one that is not JSON.
     Members(Vec<String>),
-    /// What a function makes of the request, and nothing else: see [`Payload::by`].
+    /// The bytes that a function makes of the request, and nothing else: see [`Payload::by`].
     By(Comparison),
     /// Nothing: the key alone decides.
     Ignored,
@@ -52,8 +52,8 @@ impl fmt::Debug for Comparison {
 }
 
 impl Payload {
-    /// What a function makes of a request's head and body. Two requests are the same if it makes the
-    /// same bytes of both; the query counts only if the function writes it.
+    /// Compares requests by a function of their head and body. Two are the same if it makes the same
+    /// bytes of both; the query counts only if the function writes it.
     ///
     /// It runs before anything is handled, and must not block. If it panics, the request is answered
     /// with 500 and not handled.
@@ -212,6 +212,23 @@ mod tests {
         let (parts, ()) = Request::new(()).into_parts();
         let fingerprint = Payload::Bytes.fingerprint(&parts, "a=1", b"x").unwrap();
         assert_eq!(format!("{fingerprint:?}"), "Fingerprint(0354edf9fad6b18b25e87baf6015f849)");
+    }
+
+    #[test]
+    fn parts_of_a_form_do_not_run_into_each_other() {
+        let request = Request::builder().header("content-type", "multipart/form-data; boundary=b");
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let of = |body: &str| Payload::Bytes.fingerprint(&parts, "", body.as_bytes());
+        let one = of("--b\r\na\r\n--b\r\nbc\r\n--b--");
+        assert_eq!(one, of("--b  \r\na\r\n--b\r\nbc\r\n--b--"));
+        for other in [
+            "--b\r\nab\r\n--b\r\nc\r\n--b--",
+            "--b\r\nabc\r\n--b--",
+            "a\r\n--b\r\nbc\r\n--b--",
+            "--b\r\na\r\n--b--bc",
+        ] {
+            assert_ne!(one, of(other), "{other:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! On whose behalf a request is made.
+//! The scope of a request: the user or tenant on whose behalf it is made.
 
 use crate::body::BoxError;
 use crate::panics::{Panicked, catch_panic};
@@ -11,20 +11,20 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a resolver that has to wait comes back with.
+/// A lookup in progress.
 pub(crate) type Resolving = Pin<Box<dyn Future<Output = Resolved> + Send>>;
 
 /// The scope; `None` if it is nobody's request.
 pub(crate) type Resolved = Result<Option<String>, BoxError>;
 
-/// How the scope of a request is found.
+/// The resolver of scopes, as the user gave it.
 #[derive(Clone)]
 pub(crate) enum Scope {
     AtOnce(ScopeOf),
     Later(Arc<dyn Fn(&Parts) -> Resolving + Send + Sync>),
 }
 
-/// Why there is no scope. In no case is the request handled.
+/// The reason for which there is no scope. In no case is the request handled.
 pub(crate) enum NoScope {
     Panicked,
     Refused(Problem),

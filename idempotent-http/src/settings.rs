@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) max_response_bytes: usize,
     pub(crate) is_stored: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
     pub(crate) header_choices: Option<Arc<HeaderChoices>>,
-    /// Where there is none, the instance's configuration decides. So it does for the settings below.
+    /// `None` leaves it to the instance's configuration, here and in the settings below.
     pub(crate) wait: Option<Duration>,
     pub(crate) retention: Option<Duration>,
     pub(crate) retention_by: Option<RetentionBy>,
@@ -53,7 +53,7 @@ pub(crate) struct Settings {
     pub(crate) found: Found,
 }
 
-/// What is found out about settings that do not change any more, or said about them once.
+/// Findings about settings that do not change any more, and reports that are made once.
 #[derive(Clone, Default)]
 pub(crate) struct Found {
     checked: OnceLock<Result<(), SettingsError>>,
@@ -79,14 +79,14 @@ pub(crate) enum Presence {
     Required,
 }
 
-/// Whether a key belongs to one host.
+/// The part that the host has in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     Ignored,
     PartOfTheKey,
 }
 
-/// How long responses are kept if nothing else is chosen: a day.
+/// The retention of a layer that chooses none: a day.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3_600);
 const MEBIBYTE: usize = 1 << 20;
 
@@ -126,7 +126,7 @@ impl Settings {
         !method.is_safe() && self.methods.contains(method)
     }
 
-    /// Whether a response is stored. If the choice panics, it counts as if it were not there.
+    /// `true` if a response is stored. A choice that panics counts as if it were not there.
     pub(crate) fn stores(&self, status: StatusCode) -> bool {
         call_hook("store_statuses", || (self.is_stored)(status))
             .unwrap_or_else(|| is_deterministic(status))

@@ -44,6 +44,9 @@ async fn a_member_of_the_body_is_the_key() {
     }
 }
 
+/// A form with this token, as a browser writes it.
+type Written = fn(&str) -> String;
+
 /// A page with a token in a hidden field needs no script.
 #[tokio::test]
 async fn the_second_click_on_a_form_gets_the_first_answer() {
@@ -55,7 +58,7 @@ async fn the_second_click_on_a_form_gets_the_first_answer() {
              --b\r\ncontent-disposition: form-data; name=\"token\"\r\n\r\n{token}\r\n--b--\r\n"
         )
     };
-    let kinds: [(&str, fn(&str) -> String); 2] = [(FORM, urlencoded), (MULTIPART, in_parts)];
+    let kinds: [(&str, Written); 2] = [(FORM, urlencoded), (MULTIPART, in_parts)];
     for bench in both().await {
         let layer = bench.layer().require_key().key_from(KeySource::form_field("token"));
         let server = bench.serve(layer, number).await;

@@ -115,6 +115,18 @@ async fn credentials_without_a_scope_are_warned_of_once() {
     }
 }
 
+#[tokio::test]
+async fn credentials_without_a_key_are_not_warned_of() {
+    for bench in both().await {
+        let events = events::collect();
+        let server = bench.serve(bench.layer(), number).await;
+        let unkeyed = server.request(Method::POST, "/orders").header(COOKIE, "ada");
+        send(unkeyed).await.is_first(200, "run 1");
+        let message = "requests carry credentials, and all clients share one set of keys";
+        assert_eq!(events.take(message).len(), 0);
+    }
+}
+
 /// A scope that something else has put in place keeps clients apart as well.
 #[tokio::test]
 async fn credentials_in_a_scope_from_outside_are_not_warned_of() {

@@ -11,7 +11,7 @@ pub(super) fn are_well_formed(text: &str) -> bool {
     true
 }
 
-/// What is not read yet. Every reader takes what it reads, and is `None` where that is malformed.
+/// The text that is left. Every reader takes what it reads, and is `None` where that is malformed.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

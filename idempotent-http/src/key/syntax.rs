@@ -6,7 +6,7 @@ use idempotent_runtime::problem::Problem;
 /// The longest key, in characters.
 pub(crate) const MAX_LENGTH: usize = 255;
 
-/// How strictly keys are read.
+/// The grammar of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
     /// A quoted string, as the draft standard says, or the bare text.

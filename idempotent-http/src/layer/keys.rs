@@ -1,4 +1,4 @@
-//! What a key is, and whose.
+//! Settings about keys and their owners.
 
 use super::IdempotencyLayer;
 use crate::key::KeySource;

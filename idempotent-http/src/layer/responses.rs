@@ -1,4 +1,4 @@
-//! What is kept of responses, and for how long.
+//! Settings about responses that are kept.
 
 use super::IdempotencyLayer;
 use crate::headers::HeaderChoices;

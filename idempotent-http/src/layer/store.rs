@@ -1,4 +1,4 @@
-//! What the configuration of the instance says, said for one layer.
+//! Settings of the instance's configuration, for one layer.
 
 use super::IdempotencyLayer;
 use idempotent_runtime::{OnStoreError, OnUnrecorded};
@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 impl IdempotencyLayer {
-    /// What becomes of a keyed request when the store does not answer: it is refused (503), or handled
-    /// without protection. As configured if not set.
+    /// Refuses keyed requests while the store does not answer (503), or handles them without
+    /// protection. As configured if not set.
     #[must_use]
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         self.with(|it| it.on_store_error = Some(on_store_error))
@@ -20,7 +20,7 @@ impl IdempotencyLayer {
         self.with(|it| it.on_unrecorded = Some(on_unrecorded))
     }
 
-    /// How long the lease of a request is renewed at most, so that a handler that hangs does not hold
+    /// Renews the lease of a request for this long at most, so that a handler that hangs does not hold
     /// its key for ever. As configured if not set.
     #[must_use]
     pub fn max_run(self, max_run: Duration) -> Self {
