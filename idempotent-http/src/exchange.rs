@@ -1,16 +1,13 @@
 //! A whole response: as its first caller gets it, and as it is stored and replayed.
 
 use crate::body::ResponseBody;
+use crate::header::{IDEMPOTENT_REPLAYED, IDEMPOTENT_STORED};
 use crate::headers::replayed;
+use crate::keeping::{Keeping, choices};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use idempotent_runtime::codec::{CodecError, StoredBytes};
-
-/// Says that a response is a replay.
-pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-/// Says that a response was not stored, and cannot be replayed.
-pub(crate) const STORED: HeaderName = HeaderName::from_static("idempotent-stored");
 
 /// The first byte of every stored response.
 const VERSION: u8 = 1;
@@ -27,15 +24,18 @@ pub(crate) enum Exchange<B> {
 impl<B> Exchange<B> {
     /// The response for whoever asked first.
     pub(crate) fn into_first(self) -> Response<ResponseBody<B>> {
-        match self {
+        let mut response = match self {
             Self::Whole { response, trailers } => {
                 response.map(|body| ResponseBody::whole(body, trailers))
             }
             Self::Live(mut response) => {
-                response.headers_mut().insert(STORED, HeaderValue::from_static("false"));
+                let stored = HeaderValue::from_static("false");
+                response.headers_mut().insert(IDEMPOTENT_STORED, stored);
                 response
             }
-        }
+        };
+        response.extensions_mut().remove::<Keeping>();
+        response
     }
 
     /// The same response, not to be stored.
@@ -57,13 +57,13 @@ impl<B> Exchange<B> {
         let with = |headers: usize| 6 + headers + response.body().len() <= most;
         // Which of the headers count is asked only if not all of them fit.
         with(response.headers().iter().map(header).sum())
-            || with(replayed(response.headers()).map(header).sum())
+            || with(replayed(response.headers(), choices(response)).map(header).sum())
     }
 
     /// The response for everybody else.
     pub(crate) fn into_replay(self) -> Response<ResponseBody<B>> {
         let mut response = self.into_first();
-        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
         response
     }
 }
@@ -80,7 +80,7 @@ impl<B> StoredBytes for Exchange<B> {
         let count_at = bytes.len();
         bytes.extend([0; 2]);
         let mut count = 0_u16;
-        for (name, value) in replayed(response.headers()) {
+        for (name, value) in replayed(response.headers(), choices(response)) {
             count = count.checked_add(1).ok_or_else(too_many)?;
             for part in [name.as_str().as_bytes(), value.as_bytes()] {
                 let length = u32::try_from(part.len()).map_err(|_| too_many())?;

@@ -29,9 +29,9 @@ use tower_service::Service;
 ///
 /// A page carries a token in a hidden field; the layer consumes it before the handler runs. A double
 /// click sends it twice: one gets through, the other is told that the form was sent before (409). The
-/// response brings the next token in a header, for pages that go on. After a failure that may be
-/// retried (408, 425, 429, 5xx, a panic, a refusal by an `#[idempotent]` function that passes by
-/// itself) the same token can be used again.
+/// response brings the next token in a header, for pages that go on. After an answer that another try
+/// may change (401, 403, 405, 407, 408, 411, 413, 414, 415, 425, 429, 431, 5xx, a panic, a refusal by an
+/// `#[idempotent]` function that passes by itself) the same token can be used again.
 ///
 /// ```
 /// use idempotent_http::FormTokens;

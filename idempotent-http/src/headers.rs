@@ -2,39 +2,113 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// Headers that belong to one exchange, one connection or one person.
-const NOT_REPLAYED: &[&str] = &[
-    "authentication-info",
-    "b3",
+/// Headers of one connection, and of how a message is framed on it.
+const OF_CONNECTION: &[&str] = &[
     "connection",
     "content-length",
-    "date",
     "keep-alive",
-    "proxy-authenticate",
-    "proxy-authentication-info",
     "proxy-connection",
-    "request-id",
-    "server-timing",
-    "set-cookie",
-    "set-cookie2",
     "te",
-    "traceparent",
-    "tracestate",
     "trailer",
     "transfer-encoding",
     "upgrade",
-    "www-authenticate",
-    "x-amzn-requestid",
-    "x-amzn-trace-id",
-    "x-correlation-id",
-    "x-request-id",
-    "x-trace-id",
 ];
 
-const NOT_REPLAYED_PREFIXES: &[&str] = &["ratelimit", "x-ratelimit", "x-rate-limit", "x-b3-"];
+/// Headers that belong to one exchange or one person.
+const NOT_REPLAYED: &[&str] = &[
+    "age",
+    "authentication-info",
+    "authorization",
+    "b3",
+    "baggage",
+    "cf-ray",
+    "correlation-id",
+    "csrf-token",
+    "date",
+    "elastic-apm-traceparent",
+    "fly-request-id",
+    "newrelic",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "proxy-status",
+    "request-id",
+    "sentry-trace",
+    "server-timing",
+    "set-cookie",
+    "set-cookie2",
+    "traceparent",
+    "traceresponse",
+    "tracestate",
+    "uber-trace-id",
+    "via",
+    "www-authenticate",
+    "x-amz-cf-id",
+    "x-amz-id-2",
+    "x-amz-request-id",
+    "x-amzn-requestid",
+    "x-amzn-trace-id",
+    "x-cloud-trace-context",
+    "x-correlation-id",
+    "x-csrf-token",
+    "x-csrftoken",
+    "x-envoy-upstream-service-time",
+    "x-ms-request-id",
+    "x-request-id",
+    "x-response-time",
+    "x-runtime",
+    "x-span-id",
+    "x-trace-id",
+    "x-vercel-id",
+    "x-xsrf-token",
+    "xsrf-token",
+];
+
+const NOT_REPLAYED_PREFIXES: &[&str] =
+    &["ratelimit", "uberctx-", "x-b3-", "x-datadog-", "x-rate-limit", "x-ratelimit"];
+
+/// The choices of a layer about single headers, over the lists above.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeaderChoices {
+    replayed: Vec<HeaderName>,
+    not_replayed: Vec<HeaderName>,
+}
+
+impl HeaderChoices {
+    pub(crate) fn replay(&mut self, name: HeaderName) {
+        self.not_replayed.retain(|other| *other != name);
+        self.replayed.push(name);
+    }
+
+    pub(crate) fn never_replay(&mut self, name: HeaderName) {
+        self.replayed.retain(|other| *other != name);
+        self.not_replayed.push(name);
+    }
+
+    /// The reason for which a header that was chosen would not be replayed.
+    pub(crate) fn mistake(&self) -> Option<String> {
+        let name = self.replayed.iter().find(|name| is_of_connection(name))?;
+        Some(format!(
+            "`replay_header` cannot be `{name}`; accepted: headers that do not belong to a connection"
+        ))
+    }
+}
+
+fn is_of_connection(name: &HeaderName) -> bool {
+    OF_CONNECTION.binary_search(&name.as_str()).is_ok()
+}
+
+fn is_of_one_exchange(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    NOT_REPLAYED.binary_search(&name).is_ok()
+        || NOT_REPLAYED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
 
 /// The headers that are replayed, in their order.
-pub(crate) fn replayed(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+pub(crate) fn replayed<'a>(
+    headers: &'a HeaderMap,
+    choices: Option<&HeaderChoices>,
+) -> impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)> {
     let named: Vec<String> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -43,10 +117,12 @@ pub(crate) fn replayed(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName
         .map(|name| name.trim().to_ascii_lowercase())
         .collect();
     headers.iter().filter(move |(name, _)| {
-        let name = name.as_str();
-        NOT_REPLAYED.binary_search(&name).is_err()
-            && !NOT_REPLAYED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-            && !named.iter().any(|named| named == name)
+        let is_replayed = match choices {
+            Some(choices) if choices.replayed.contains(name) => true,
+            Some(choices) if choices.not_replayed.contains(name) => false,
+            _ => !is_of_one_exchange(name),
+        };
+        is_replayed && !is_of_connection(name) && !named.iter().any(|named| named == name.as_str())
     })
 }
 
@@ -62,8 +138,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_is_sorted() {
-        assert!(NOT_REPLAYED.is_sorted());
+    fn the_lists_are_sorted() {
+        assert!(NOT_REPLAYED.is_sorted() && OF_CONNECTION.is_sorted());
+    }
+
+    fn kept(headers: &HeaderMap, choices: Option<&HeaderChoices>) -> Vec<(String, String)> {
+        let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
+        let kept = replayed(headers, choices);
+        kept.map(|(name, value)| (name.to_string(), text(value))).collect()
     }
 
     #[test]
@@ -86,9 +168,29 @@ mod tests {
         for (name, value) in all {
             headers.append(HeaderName::from_static(name), value.parse().unwrap());
         }
-        let kept: Vec<_> = replayed(&headers)
-            .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
-            .collect();
-        assert_eq!(kept, [("location", "/o/1"), ("link", "a"), ("link", "b")]);
+        let expected = [("location", "/o/1"), ("link", "a"), ("link", "b")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(kept(&headers, None), expected);
+    }
+
+    #[test]
+    fn a_layer_can_choose_but_not_what_belongs_to_a_connection() {
+        let all = ["link", "set-cookie", "x-hop", "content-length"];
+        let value = HeaderValue::from_static("1");
+        let mut headers: HeaderMap =
+            all.iter().map(|name| (HeaderName::from_static(name), value.clone())).collect();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("x-hop"));
+        let mut choices = HeaderChoices::default();
+        choices.never_replay(header::LINK);
+        choices.replay(header::SET_COOKIE);
+        choices.replay(HeaderName::from_static("x-hop"));
+        assert_eq!(choices.mistake(), None);
+        choices.replay(header::CONTENT_LENGTH);
+        assert!(choices.mistake().is_some());
+        let name = |(name, _): (String, String)| name;
+        let names: Vec<_> = kept(&headers, Some(&choices)).into_iter().map(name).collect();
+        assert_eq!(names, ["set-cookie"]);
+        choices.replay(header::LINK);
+        assert_eq!(kept(&headers, Some(&choices)).len(), 2);
     }
 }

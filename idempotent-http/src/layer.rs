@@ -1,9 +1,15 @@
-//! The layer, and its settings.
+//! The layer, and its settings. Those that most layers leave alone are in files by subject.
+
+mod keys;
+mod responses;
+mod store;
 
 use crate::key::Syntax;
+use crate::mistakes::SettingsError;
 use crate::payload::Payload;
+use crate::scope::Scope;
 use crate::service::IdempotencyService;
-use crate::settings::{Presence, Settings, Usage, is_deterministic};
+use crate::settings::{Found, Presence, Settings, Usage, is_deterministic};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use idempotent_runtime::{Abandon, Idempotency};
@@ -28,11 +34,21 @@ use tower_layer::Layer;
 /// `POST` and `PATCH` are guarded. Keys are optional, and are looked for in `Idempotency-Key`,
 /// `Idempotent-Token` and `X-Idempotency-Key`. A repeat with another body or query is refused (422), one
 /// while the first is in progress as well (409). Responses of up to 960 KiB are kept for 24 hours;
-/// 408, 425, 429 and 5xx are not kept, and free the key. Keys of all clients are one set: where
-/// clients must not see each other's, set a [`scope`](Self::scope).
+/// 401, 403, 405, 407, 408, 411, 413, 414, 415, 425, 429, 431 and 5xx are not kept, and free the key.
+/// Keys of all clients are one set: where clients must not see each other's, set a
+/// [`scope`](Self::scope).
+///
+/// Retention and waiting are the layer's own: `expire` and `wait` of the instance's configuration count
+/// only with [`retention_from_config`](Self::retention_from_config) and
+/// [`wait_from_config`](Self::wait_from_config). All else that is not set here is as configured.
 ///
 /// A key belongs to one method and one path. In a router that axum nests, a layer sees the path
 /// without its prefix; the whole path counts all the same, unless the feature `axum` is off.
+///
+/// # Mistakes
+/// Settings are taken as they come. Those with which a layer cannot work, such as a lease of a
+/// millisecond, are found by [`validate`](Self::validate). A layer that is used with them reports an
+/// error event when it is applied, and refuses requests with a key (500 `misconfigured`).
 #[derive(Clone, Debug)]
 pub struct IdempotencyLayer {
     settings: Arc<Settings>,
@@ -50,12 +66,38 @@ impl IdempotencyLayer {
     }
 
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        change(Arc::make_mut(&mut self.settings));
+        let settings = Arc::make_mut(&mut self.settings);
+        change(settings);
+        settings.found = Found::default();
         self
     }
 
+    /// Checks the settings, best as the last step of building a layer.
+    ///
+    /// ```
+    /// use idempotent_http::IdempotencyLayer;
+    /// use idempotent_runtime::Idempotency;
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// let layer = IdempotencyLayer::new(&idem, "shop").lease(Duration::from_secs(10)).validate()?;
+    /// # drop(layer);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// All settings with which the layer cannot work.
+    pub fn validate(self) -> Result<Self, SettingsError> {
+        match self.settings.check() {
+            Ok(()) => Ok(self),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
     /// Only puts the key and the scope in place, as the ambient ones of `#[idempotent]` functions
-    /// further in. Nothing is stored by the layer, and bodies flow through.
+    /// further in. Nothing is stored by the layer, and bodies flow through, unless a
+    /// [`KeySource`](crate::KeySource) needs them.
     #[must_use]
     pub fn ambient_only(self) -> Self {
         self.with(|it| it.usage = Usage::AmbientToken)
@@ -79,13 +121,15 @@ impl IdempotencyLayer {
         self.with(|it| it.sources.headers = names.into_iter().collect())
     }
 
-    /// Also looks for the key in this parameter of the query.
+    /// Also looks for the key in this parameter of the query, which does not count as payload then: a
+    /// repeat may carry the key in a header.
     #[must_use]
     pub fn query_parameter(self, name: impl Into<String>) -> Self {
         self.with(|it| it.sources.query = Some(name.into()))
     }
 
-    /// Takes only quoted keys, as the draft standard writes them.
+    /// Takes only quoted keys, as the draft standard writes them, and only well-formed parameters after
+    /// them (RFC 9651). Keys in the query and in bodies are taken as they are.
     #[must_use]
     pub fn strict_keys(self) -> Self {
         self.with(|it| it.sources.syntax = Syntax::Strict)
@@ -101,10 +145,11 @@ impl IdempotencyLayer {
     /// keys. `None` refuses a request with a key (403).
     ///
     /// Take it from what an authentication layer outside of this one has put into the request's
-    /// extensions, never from a header that the client can choose.
+    /// extensions, never from a header that the client can choose. A layer without a scope that sees a
+    /// keyed request with `Authorization` or `Cookie` warns, once.
     #[must_use]
     pub fn scope(self, scope: impl Fn(&Parts) -> Option<String> + Send + Sync + 'static) -> Self {
-        self.with(|it| it.scope = Some(Arc::new(scope)))
+        self.with(|it| it.scope = Some(Scope::AtOnce(Arc::new(scope))))
     }
 
     /// What two requests with one key must have in common.
@@ -143,10 +188,11 @@ impl IdempotencyLayer {
         self.with(|it| it.is_stored = Arc::new(is_stored))
     }
 
-    /// How long a repeat waits for the first request before it is told that that is in progress.
+    /// Lets a repeat wait this long for the first request before it is told that that is in progress.
+    /// If not set, it does not wait, whatever the configuration says.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
-        self.with(|it| it.wait = wait)
+        self.with(|it| it.wait = Some(wait))
     }
 
     /// When a client whose first request is in progress is told to come back, at the latest; a
@@ -156,10 +202,10 @@ impl IdempotencyLayer {
         self.with(|it| it.retry_after = Some(at_most))
     }
 
-    /// How long responses are kept.
+    /// Keeps responses this long; 24 hours if not set, whatever the configuration says.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
-        self.with(|it| it.retention = retention)
+        self.with(|it| it.retention = Some(retention))
     }
 
     /// How long others stay away from a key without a sign of life of its server.
@@ -198,6 +244,7 @@ impl<S> Layer<S> for IdempotencyLayer {
     type Service = IdempotencyService<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
+        self.settings.report();
         IdempotencyService::new(inner, Arc::clone(&self.settings))
     }
 }

@@ -33,21 +33,32 @@ mod body;
 #[cfg(feature = "client")]
 pub mod client;
 mod exchange;
+mod extract;
 mod form;
+pub mod header;
 mod headers;
 mod identity;
+mod keeping;
 mod key;
 mod layer;
+mod mistakes;
+mod multipart;
 mod orphans;
 mod panics;
 mod payload;
 mod problem;
 mod response;
+mod scope;
 mod service;
 mod settings;
 
 pub use body::ResponseBody;
+pub use extract::IdempotencyKey;
+#[cfg(feature = "axum")]
+pub use extract::IdempotencyKeyRejection;
 pub use form::{FormService, FormTokens};
+pub use key::KeySource;
 pub use layer::IdempotencyLayer;
-pub use payload::Payload;
+pub use mistakes::SettingsError;
+pub use payload::{Comparison, Payload};
 pub use service::{IdempotencyService, NoStore, Streaming};

@@ -1,14 +1,12 @@
 //! Problems as responses.
 
 use crate::body::ResponseBody;
+use crate::header::IDEMPOTENCY_PROBLEM;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use idempotent_runtime::problem::{CODE_HEADER, MEDIA_TYPE, Problem, ProblemType};
+use idempotent_runtime::problem::{MEDIA_TYPE, Problem, ProblemType};
 use std::time::Duration;
-
-/// Says which problem a response is about.
-pub(crate) const CODE: HeaderName = HeaderName::from_static(CODE_HEADER);
 
 pub(crate) fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
     let body = ResponseBody::whole(Bytes::from(problem.to_json()), None);
@@ -18,7 +16,7 @@ pub(crate) fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(CODE, HeaderValue::from_static(problem.kind().code()));
+    headers.insert(IDEMPOTENCY_PROBLEM, HeaderValue::from_static(problem.kind().code()));
     if let Some(seconds) = problem.retry_after_seconds() {
         headers.insert(RETRY_AFTER, seconds.into());
     }

@@ -2,9 +2,11 @@
 
 use crate::body::{Gathered, ResponseBody};
 use crate::exchange::Exchange;
+use crate::header::IDEMPOTENCY_PROBLEM;
 use crate::headers::has_media_type;
+use crate::keeping;
 use crate::panics::Panicked;
-use crate::problem::{CODE, internal_error, respond};
+use crate::problem::{internal_error, respond};
 use crate::service::{NoStore, Streaming};
 use crate::settings::Settings;
 use http::{Response, response};
@@ -66,13 +68,18 @@ pub(crate) enum Sorted<R> {
     Freed(Response<ResponseBody<R>>),
 }
 
-pub(crate) fn sort<R: Body>(settings: &Settings, response: Response<R>, limit: usize) -> Sorted<R> {
+pub(crate) fn sort<R: Body>(
+    settings: &Settings,
+    mut response: Response<R>,
+    limit: usize,
+) -> Sorted<R> {
     let is_stored = settings.stores(response.status())
         && response.extensions().get::<NoStore>().is_none()
         && !is_transient_problem(&response);
     if !is_stored {
         return Sorted::Freed(response.map(ResponseBody::passed));
     }
+    keeping::note(settings, &mut response);
     if is_stream(&response, limit) {
         return Sorted::Live(response.map(ResponseBody::passed));
     }
@@ -99,7 +106,7 @@ pub(crate) fn keep<R: Body, E>(
 
 /// Whether a function further in was refused for a reason that passes, whatever the status says.
 pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
-    let code = response.headers().get(CODE).and_then(|code| code.to_str().ok());
+    let code = response.headers().get(IDEMPOTENCY_PROBLEM).and_then(|code| code.to_str().ok());
     code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }
 

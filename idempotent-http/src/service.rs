@@ -1,8 +1,10 @@
 //! One request on its way through the layer.
 
-use crate::body::{BoxError, ResponseBody, Unread, gather, read};
+use crate::body::{BoxError, ResponseBody, Unread, gather};
 use crate::exchange::Exchange;
-use crate::identity::{Known, known, operation, place};
+use crate::extract;
+use crate::identity::{Known, NotKnown, known, operation, place};
+use crate::keeping::answers;
 use crate::orphans::HandlerEnd;
 use crate::panics::catch_panic;
 use crate::problem::{internal_error, overloaded, respond};
@@ -12,7 +14,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, Answers, ErrorKind, ambient};
+use idempotent_runtime::{Ambient, ErrorKind, ambient};
 use std::future::{Future, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -67,12 +69,13 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         // The service that said it is ready is the one to call.
         let next = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, next);
         let settings = Arc::clone(&self.settings);
         if !settings.guards(request.method()) {
+            extract::put(request.extensions_mut(), None);
             return Box::pin(pass(inner, request));
         }
         match request.extensions().get::<Guarded>() {
@@ -108,31 +111,36 @@ where
     // Not an async function: its arguments would lie in its future twice.
     let (mut parts, body) = request.into_parts();
     async move {
-        let known = catch_unwind(AssertUnwindSafe(|| known(&settings, &parts)));
-        let Known { key, scope } = match known {
-            Ok(Ok(known)) => known,
-            Ok(Err(problem)) => return Ok(respond(&problem)),
-            // The scope's resolver: nobody is known, and nothing is handled.
-            Err(_) => return Ok(internal_error()),
+        let Known { key, scope, body } = match known(&settings, &parts, body).await {
+            Ok(known) => known,
+            Err(NotKnown::Refused(problem)) => return Ok(respond(&problem)),
+            Err(NotKnown::Unread(unread)) => return Ok(respond(&unread_problem(&unread))),
+            Err(NotKnown::Panicked) => return Ok(internal_error()),
         };
+        extract::put(&mut parts.extensions, key.as_deref());
         let key = match (settings.usage, key) {
             (Usage::Exchange, Some(key)) => key,
             // A function further in has keys of its own: its scope does not depend on the client's
             // key.
             (_, key) => {
                 // Boxed: this path must not make the future of guarded requests larger.
-                let pass = Box::pin(pass(inner, Request::from_parts(parts, body)));
+                let request = Request::from_parts(parts, body.into_body());
+                let pass = Box::pin(pass(inner, request));
                 return ambient::scope(place(key, scope.as_deref()), pass).await;
             }
         };
-        let body = match read(body, settings.max_request_bytes).await {
+        let body = match body.whole(settings.max_request_bytes).await {
             Ok(body) => body,
             Err(unread) => return Ok(respond(&unread_problem(&unread))),
         };
         let may_start = settings.may_start_handlers();
         let (client, handled) = settings.orphans.exchange();
         let ran = {
-            let mut operation = operation(&settings, &parts, &body, &key, scope.as_deref());
+            let operation = || operation(&settings, &parts, &body, &key, scope.as_deref());
+            // The comparison of payloads may be a function of the user's.
+            let Ok(mut operation) = catch_unwind(AssertUnwindSafe(operation)) else {
+                return Ok(internal_error());
+            };
             if !may_start {
                 operation = operation.repeats_only();
             }
@@ -140,7 +148,7 @@ where
             parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
             let request = Request::from_parts(parts, B::from(body));
             let handler = handler(Arc::clone(&settings), inner, request, place, handled);
-            catch_panic(pin!(operation.run_in_place(Answers::bytes(), handler))).await
+            catch_panic(pin!(operation.run_in_place(answers(&settings), handler))).await
         };
         drop(client);
         match ran {

@@ -1,19 +1,28 @@
 //! What a layer does, and where.
 
+use crate::headers::HeaderChoices;
 use crate::key::Sources;
+use crate::mistakes::{self, SettingsError};
 use crate::orphans::{MAX_ORPHANS, Orphans};
 use crate::payload::Payload;
+use crate::scope::Scope;
 use http::request::Parts;
-use http::{Method, StatusCode};
-use idempotent_runtime::{Abandon, Idempotency};
+use http::{HeaderMap, Method, StatusCode};
+use idempotent_runtime::{Abandon, Idempotency, OnStoreError, OnUnrecorded};
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// On whose behalf a request is made; `None` if that is not known.
 pub(crate) type ScopeOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
+
+/// Says what is wrong with a key.
+pub(crate) type ValidateKey = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// Chooses how long a response is kept.
+pub(crate) type RetentionBy = Arc<dyn Fn(StatusCode, &HeaderMap) -> Option<Duration> + Send + Sync>;
 
 #[derive(Clone)]
 pub(crate) struct Settings {
@@ -22,20 +31,40 @@ pub(crate) struct Settings {
     pub(crate) usage: Usage,
     pub(crate) presence: Presence,
     pub(crate) sources: Sources,
+    pub(crate) validate_key: Option<ValidateKey>,
+    pub(crate) host: Host,
     pub(crate) methods: Vec<Method>,
-    pub(crate) scope: Option<ScopeOf>,
+    pub(crate) scope: Option<Scope>,
     pub(crate) payload: Payload,
     pub(crate) max_request_bytes: usize,
     pub(crate) max_response_bytes: usize,
     pub(crate) is_stored: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
-    pub(crate) wait: Duration,
-    pub(crate) retention: Duration,
+    pub(crate) header_choices: Option<Arc<HeaderChoices>>,
+    /// `None` leaves it to the instance's configuration, here and in the settings below.
+    pub(crate) wait: Option<Duration>,
+    pub(crate) retention: Option<Duration>,
+    pub(crate) retention_by: Option<RetentionBy>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) lease: Option<Duration>,
+    pub(crate) max_run: Option<Duration>,
+    pub(crate) message: Option<Cow<'static, str>>,
     pub(crate) abandon: Option<Abandon>,
     /// Shared by all variations of a layer.
     pub(crate) orphans: Arc<Orphans>,
     pub(crate) max_orphans: usize,
+    pub(crate) on_store_error: Option<OnStoreError>,
+    pub(crate) on_unrecorded: Option<OnUnrecorded>,
+    pub(crate) found: Found,
+}
+
+/// Findings about settings that do not change any more, and reports that are made once.
+#[derive(Clone, Default)]
+pub(crate) struct Found {
+    checked: OnceLock<Result<(), SettingsError>>,
+    /// The mistakes were reported.
+    reported: OnceLock<()>,
+    /// It was reported that clients with credentials share their keys.
+    warned: OnceLock<()>,
 }
 
 /// What the layer is for.
@@ -54,7 +83,15 @@ pub(crate) enum Presence {
     Required,
 }
 
-const DAY: Duration = Duration::from_secs(24 * 3_600);
+/// The part that the host has in a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    Ignored,
+    PartOfTheKey,
+}
+
+/// The retention of a layer that chooses none: a day.
+pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3_600);
 const MEBIBYTE: usize = 1 << 20;
 
 impl Settings {
@@ -65,19 +102,28 @@ impl Settings {
             usage: Usage::Exchange,
             presence: Presence::Optional,
             sources: Sources::standard(),
+            validate_key: None,
+            host: Host::Ignored,
             methods: vec![Method::POST, Method::PATCH],
             scope: None,
             payload: Payload::Bytes,
             max_request_bytes: MEBIBYTE,
             max_response_bytes: MEBIBYTE - MEBIBYTE / 16,
             is_stored: Arc::new(is_deterministic),
-            wait: Duration::ZERO,
+            header_choices: None,
+            wait: Some(Duration::ZERO),
+            retention: Some(RETENTION),
+            retention_by: None,
             retry_after: None,
-            retention: DAY,
             lease: None,
+            max_run: None,
+            message: None,
             abandon: None,
             orphans: Arc::default(),
             max_orphans: MAX_ORPHANS,
+            on_store_error: None,
+            on_unrecorded: None,
+            found: Found::default(),
         }
     }
 
@@ -91,23 +137,73 @@ impl Settings {
         self.orphans.count() < self.max_orphans
     }
 
-    /// Whether a response is stored. The handler has run: if the choice panics, that must not free
-    /// the key of what happened, and it counts as if it were not there.
+    /// `true` if a response is stored. A choice that panics counts as if it were not there.
+    /// `true` if a response is stored. A choice that panics counts as if it were not there.
     pub(crate) fn stores(&self, status: StatusCode) -> bool {
-        catch_unwind(AssertUnwindSafe(|| (self.is_stored)(status))).unwrap_or_else(|_| {
-            let hook = "store_statuses";
-            tracing::error!(target: "idempotent", hook, "a hook panicked and was ignored");
-            is_deterministic(status)
-        })
+        call_hook("store_statuses", || (self.is_stored)(status))
+            .unwrap_or_else(|| is_deterministic(status))
+    }
+
+    /// All that makes these settings impossible.
+    pub(crate) fn check(&self) -> Result<(), &SettingsError> {
+        self.found.checked.get_or_init(|| mistakes::check(self)).as_ref().copied()
+    }
+
+    /// Reports impossible settings, once.
+    pub(crate) fn report(&self) {
+        if let Err(error) = self.check()
+            && self.found.reported.set(()).is_ok()
+        {
+            let layer: &str = &self.operation;
+            tracing::error!(target: "idempotent", layer, %error, "the layer is misconfigured");
+        }
+    }
+
+    /// Warns, once, that clients who are told apart by their credentials share one set of keys.
+    pub(crate) fn warn_of_shared_keys(&self) {
+        if self.found.warned.set(()).is_ok() {
+            let layer: &str = &self.operation;
+            let help = "help: .scope(|request| ..), or .scope(|_| Some(\"shared\".into()))";
+            tracing::warn!(
+                target: "idempotent", layer, help,
+                "requests carry credentials, and all clients share one set of keys"
+            );
+        }
     }
 }
 
-/// Statuses that a repeat of the request would get as well.
+/// Calls a hook after the handler ran. A panic in it must not free the key of what happened: it counts
+/// as if the hook were not there.
+pub(crate) fn call_hook<R>(hook: &'static str, call: impl FnOnce() -> R) -> Option<R> {
+    let answer = catch_unwind(AssertUnwindSafe(call)).ok();
+    if answer.is_none() {
+        tracing::error!(target: "idempotent", hook, "a hook panicked and was ignored");
+    }
+    answer
+}
+
+/// Statuses that a repeat of the request would get too, with whatever credentials and by whatever
+/// route.
 pub(crate) fn is_deterministic(status: StatusCode) -> bool {
-    const TRANSIENT: [StatusCode; 3] =
-        [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
     !status.is_server_error() && !TRANSIENT.contains(&status)
 }
+
+/// Answers that another try may change, and with which nothing was handled, as a rule: the client signs
+/// in again, is given a permission, waits, or sends the same content by other means.
+const TRANSIENT: [StatusCode; 12] = [
+    StatusCode::UNAUTHORIZED,
+    StatusCode::FORBIDDEN,
+    StatusCode::METHOD_NOT_ALLOWED,
+    StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+    StatusCode::REQUEST_TIMEOUT,
+    StatusCode::LENGTH_REQUIRED,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::URI_TOO_LONG,
+    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    StatusCode::TOO_EARLY,
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+];
 
 impl fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,6 +213,7 @@ impl fmt::Debug for Settings {
             .field("usage", &self.usage)
             .field("presence", &self.presence)
             .field("sources", &self.sources)
+            .field("host", &self.host)
             .field("methods", &self.methods)
             .field("scoped", &self.scope.is_some())
             .field("payload", &self.payload)
@@ -124,5 +221,24 @@ impl fmt::Debug for Settings {
             .field("retry_after", &self.retry_after)
             .field("retention", &self.retention)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_statuses_that_free_a_key_are_those_in_the_code() {
+        let codes: Vec<_> = TRANSIENT.iter().map(|status| status.as_str()).collect();
+        let codes = codes.join(", ");
+        for (file, places) in [("../docs/http.md", 2), ("src/layer.rs", 1), ("src/form.rs", 1)] {
+            let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
+            // Lists go over the ends of lines.
+            let text = std::fs::read_to_string(&path).unwrap().replace("\n/// ", " ");
+            let lists =
+                [", 5xx", " and 5xx"].map(|end| text.matches(&format!("{codes}{end}")).count());
+            assert_eq!(lists.iter().sum::<usize>(), places, "{file}");
+        }
     }
 }

@@ -83,6 +83,8 @@ problem_types! {
     Misconfigured = 500 "misconfigured" "the server is set up wrongly";
     /// It is not known on whose behalf the request is made.
     ScopeMissing = 403 "scope-missing" "it is not known on whose behalf this request is made";
+    /// It cannot be found out on whose behalf the request is made.
+    ScopeUnavailable = 503 "scope-unavailable" "the sender of this request cannot be identified at the moment";
     /// The body is larger than a keyed request may have.
     BodyTooLarge = 413 "body-too-large" "the body is too large";
     /// The body ended early.
@@ -120,6 +122,7 @@ impl ProblemType {
                 | Self::NotReplicated
                 | Self::Overloaded
                 | Self::ShuttingDown
+                | Self::ScopeUnavailable
                 | Self::BodyIncomplete
         )
     }

@@ -170,7 +170,9 @@ async fn fails_twice(run: Run) -> Response {
 
 #[tokio::test]
 async fn after_a_failure_or_a_panic_the_token_can_be_used_again_at_once() {
-    for path in ["/500", "/502", "/503", "/408", "/425", "/429", "/panics"] {
+    let refusals = ["/401", "/403", "/405", "/407", "/411", "/413", "/414", "/415", "/431"];
+    let failures = ["/500", "/502", "/503", "/408", "/425", "/429", "/panics"];
+    for path in refusals.into_iter().chain(failures) {
         for bench in both().await {
             let tokens = orders(&bench);
             let server = bench.serve_forms(&tokens, fails_twice).await;

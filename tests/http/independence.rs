@@ -9,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, StatusCode};
+use idempotent_http::IdempotencyLayer;
 use idempotent_runtime::problem::ProblemType;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -80,6 +81,64 @@ async fn one_key_under_other_paths_and_methods_is_another_one() {
         for (of, first) in calls.into_iter().zip(&first) {
             call(of).await.is_replay_of(first);
         }
+    }
+}
+
+/// A gateway passes the key of its client on: the service behind it handles the request, and the
+/// gateway does not get its own record back.
+#[tokio::test]
+async fn services_of_different_names_on_one_store_do_not_answer_for_each_other() {
+    for bench in both().await {
+        let [gateway, orders] =
+            ["gateway", "orders"].map(|name| IdempotencyLayer::new(&bench.idem, name));
+        let orders = Arc::new(bench.serve(orders, number).await);
+        let behind = Arc::clone(&orders);
+        let passes_on = move |run: Run| {
+            let behind = Arc::clone(&behind);
+            async move {
+                let key = run.parts.headers[KEY].to_str().unwrap().to_owned();
+                format!("behind the gateway: {}", behind.post("/orders", &key).await.text())
+            }
+        };
+        let gateway = bench.serve(gateway, passes_on).await;
+        let first = gateway.post("/orders", "k").await;
+        first.is_first(200, "behind the gateway: run 2");
+        gateway.post("/orders", "k").await.is_replay_of(&first);
+        let direct = orders.post("/orders", "k").await;
+        assert_eq!((direct.text(), direct.is_replay()), ("run 2", true));
+        assert_eq!((bench.runs(), bench.records().await), (2, 2));
+    }
+}
+
+#[tokio::test]
+async fn the_host_is_part_of_the_key_only_where_that_is_switched_on() {
+    for bench in both().await {
+        let post = async |server: &Server, host: &str| {
+            send(server.keyed("/orders", "k").header("host", host)).await
+        };
+        let server = bench.serve(bench.layer(), number).await;
+        let first = post(&server, "a.example").await;
+        post(&server, "b.example").await.is_replay_of(&first);
+        assert_eq!(bench.runs(), 1);
+
+        let server = bench.serve(bench.layer().key_host(true), number).await;
+        let one = post(&server, "a.example").await;
+        one.is_first(200, "run 2");
+        let two = post(&server, "b.example").await;
+        two.is_first(200, "run 3");
+        post(&server, "a.example:8080").await.is_first(200, "run 4");
+        post(&server, "A.Example").await.is_replay_of(&one);
+        post(&server, "b.example").await.is_replay_of(&two);
+        let absolute = server
+            .write(
+                b"POST http://a.example/orders HTTP/1.1\r\nhost: b.example\r\nconnection: close\r\n\
+                  idempotency-key: k\r\ncontent-length: 0\r\n\r\n",
+            )
+            .await;
+        absolute.is_replay_of(&one);
+
+        let server = bench.serve(bench.layer().key_host(true).key_host(false), number).await;
+        post(&server, "b.example").await.is_replay_of(&first);
     }
 }
 
@@ -175,5 +234,61 @@ async fn a_credential_that_was_revoked_gets_no_replay() {
         known.lock().unwrap().insert("ada's", "ada");
         post_as(&server, "ada's").await.is_replay_of(&first);
         assert_eq!(bench.runs(), 1);
+    }
+}
+
+/// Looks the principal of a credential up, as in a database.
+async fn look_up(credential: Option<String>) -> Result<Option<String>, std::io::Error> {
+    tokio::task::yield_now().await;
+    match credential.as_deref() {
+        Some("fails") => Err(std::io::Error::other("the database is down")),
+        Some("panics") => panic!("the lookup panics, as it should"),
+        Some(credential) => Ok(credential.strip_suffix("'s").map(str::to_owned)),
+        None => Ok(None),
+    }
+}
+
+fn looked_up(layer: IdempotencyLayer) -> IdempotencyLayer {
+    layer.scope_async(|parts| {
+        let credential = parts.headers.get(AUTHORIZATION).map(|it| it.to_str().unwrap().to_owned());
+        assert_ne!(credential.as_deref(), Some("panics at once"), "as it should");
+        look_up(credential)
+    })
+}
+
+#[tokio::test]
+async fn a_scope_that_is_looked_up_keeps_principals_apart() {
+    for bench in both().await {
+        let server = bench.serve(looked_up(bench.layer()), number).await;
+        let ada = post_as(&server, "ada's").await;
+        ada.is_first(200, "run 1");
+        let bob = post_as(&server, "bob's").await;
+        bob.is_first(200, "run 2");
+        post_as(&server, "ada's").await.is_replay_of(&ada);
+        post_as(&server, "bob's").await.is_replay_of(&bob);
+        for nobody in ["nobody", "'s"] {
+            post_as(&server, nobody).await.is_problem(403, ProblemType::ScopeMissing.code());
+        }
+        assert_eq!(bench.runs(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_scope_that_cannot_be_looked_up_is_refused_and_nothing_is_handled() {
+    for bench in both().await {
+        for layer in [bench.layer(), bench.layer().ambient_only()] {
+            let server = bench.serve(looked_up(layer), number).await;
+            let failed = post_as(&server, "fails").await;
+            failed.is_problem(503, ProblemType::ScopeUnavailable.code());
+            assert_eq!(failed.retry_after(), 1);
+            assert!(!failed.text().contains("database"), "{failed:?}");
+            for panics in ["panics", "panics at once"] {
+                post_as(&server, panics).await.is_first(500, "");
+            }
+            // A function further in has keys of its own, which must not leave their scope.
+            let unkeyed = server.request(Method::POST, "/orders").header(AUTHORIZATION, "fails");
+            send(unkeyed).await.is_problem(503, ProblemType::ScopeUnavailable.code());
+        }
+        assert_eq!((bench.runs(), bench.records().await), (0, 0));
     }
 }

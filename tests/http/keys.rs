@@ -100,7 +100,30 @@ async fn strict_keys_must_be_quoted() {
         server.post("/orders", "k").await.is_problem(400, ProblemType::InvalidKey.code());
         assert_eq!(bench.runs(), 0);
         let first = server.post("/orders", "\"k\"").await;
-        server.post("/orders", "\"k\";p=1").await.is_replay_of(&first);
+        for line in ["\"k\";p=1", "\"k\"; p;q=?0", "\"k\";p=\"a, b\""] {
+            server.post("/orders", line).await.is_replay_of(&first);
+        }
+        for line in ["\"k\";;", "\"k\"; =1", "\"k\";P=1", "\"k\";a=", "\"k\" ;a=1", "\"k\";"] {
+            let refused = server.post("/orders", line).await;
+            refused.is_problem(400, ProblemType::InvalidKey.code());
+        }
+        assert_eq!(bench.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_may_be_a_second_key_is_refused_whether_or_not_keys_are_strict() {
+    for bench in both().await {
+        for layer in [bench.layer(), bench.layer().strict_keys()] {
+            let server = bench.serve(layer, number).await;
+            for line in
+                ["\"a\"; \"b\"", "\"a\";p=\"open", "\"a\";p=\"x\" \"b\"", "\"a\";p=1, \"b\""]
+            {
+                let refused = server.post("/orders", line).await;
+                refused.is_problem(400, ProblemType::InvalidKey.code());
+            }
+        }
+        assert_eq!(bench.runs(), 0);
     }
 }
 
@@ -185,5 +208,48 @@ async fn the_query_carries_the_key_only_where_that_is_switched_on() {
         differs.is_problem(400, ProblemType::InvalidKey.code());
         send(post("/orders?other=a")).await.is_problem(400, ProblemType::MissingKey.code());
         assert_eq!(bench.runs(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_key_may_move_between_the_query_and_a_header() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer().query_parameter("token"), number).await;
+        let post = |path: &str| server.request(Method::POST, path).body("x");
+        let first = send(post("/orders?a=1&token=k&b=2")).await;
+        first.is_first(200, "run 1");
+        send(post("/orders?a=1&b=2").header(KEY, "k")).await.is_replay_of(&first);
+        send(post("/orders?token=k&a=1&b=2").header(KEY, "k")).await.is_replay_of(&first);
+        for other in ["/orders", "/orders?a=1", "/orders?a=1&b=2&b=2", "/orders?a=1&b=2&Token=k"] {
+            let differs = send(post(other).header(KEY, "k")).await;
+            differs.is_problem(422, ProblemType::PayloadMismatch.code());
+        }
+        let bare = send(post("/orders?token=bare")).await;
+        send(post("/orders").header(KEY, "bare")).await.is_replay_of(&bare);
+        assert_eq!(bench.runs(), 2);
+    }
+}
+
+#[tokio::test]
+async fn keys_can_be_validated() {
+    for bench in both().await {
+        let layer = bench.layer().query_parameter("token").validate_key(|key| match key.len() {
+            1 => panic!("the check panics, as it should"),
+            8.. => Ok(()),
+            _ => Err("a key needs 8 characters".to_owned()),
+        });
+        let server = bench.serve(layer, number).await;
+        for refused in [
+            server.post("/orders", "short").await,
+            send(server.request(Method::POST, "/orders?token=short")).await,
+        ] {
+            refused.is_problem(400, ProblemType::InvalidKey.code());
+            assert!(refused.text().contains("a key needs 8 characters (it was not handled)"));
+        }
+        server.post("/orders", "k").await.is_first(500, "");
+        assert_eq!((bench.runs(), bench.records().await), (0, 0));
+        let first = server.post("/orders", "\"long enough\"").await;
+        server.post("/orders", "\"long enough\"").await.is_replay_of(&first);
+        send(server.request(Method::POST, "/orders")).await.is_first(200, "run 2");
     }
 }

@@ -1,7 +1,7 @@
 //! What must not change under one key.
 
 use crate::bench::both;
-use crate::client::send;
+use crate::client::{Reply, send};
 use crate::server::{Gate, Server, held, number};
 use idempotent_http::Payload;
 use idempotent_runtime::problem::ProblemType;
@@ -121,5 +121,81 @@ async fn canonical_json_tells_numbers_apart_that_a_double_would_not() {
             assert_eq!(repeat(&server, &key, "/orders", one).await, Repeat::Replayed);
             assert_eq!(repeat(&server, &key, "/orders", two).await, Repeat::Refused, "{two}");
         }
+    }
+}
+
+#[tokio::test]
+async fn members_that_are_missing_do_not_make_all_bodies_one() {
+    let members = Payload::Members(vec!["/amount".to_owned(), "/city".to_owned()]);
+    for bench in both().await {
+        let server = bench.serve(bench.layer().payload(members.clone()), number).await;
+        let repeat = async |key: &str, body| repeat(&server, key, "/orders", body).await;
+        assert!(!server.post_body("/orders", "none", r#"{"total":5}"#).await.is_replay());
+        assert_eq!(repeat("none", r#"{"total":5}"#).await, Repeat::Replayed);
+        assert_eq!(repeat("none", r#"{"total":6}"#).await, Repeat::Refused);
+        assert_eq!(repeat("none", r#"{"total":5,"amount":5}"#).await, Repeat::Refused);
+        assert!(!server.post_body("/orders", "one", r#"{"amount":5,"n":1}"#).await.is_replay());
+        assert_eq!(repeat("one", r#"{"amount":5,"n":2}"#).await, Repeat::Replayed);
+        assert_eq!(repeat("one", r#"{"amount":5,"city":null}"#).await, Repeat::Refused);
+        assert_eq!(repeat("one", r#"{"total":5}"#).await, Repeat::Refused);
+    }
+}
+
+/// A form of one field, as a client writes it that makes up a boundary for each try.
+async fn post_form(server: &Server, key: &str, boundary: &str, value: &str) -> Reply {
+    let body = format!(
+        "--{boundary}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\
+         content-type: text/plain\r\n\r\n{value}\r\n--{boundary}--\r\n"
+    );
+    let content_type = format!("multipart/form-data; boundary={boundary}");
+    send(server.keyed("/files", key).header("content-type", content_type).body(body)).await
+}
+
+#[tokio::test]
+async fn a_form_with_another_boundary_is_the_same_form() {
+    for bench in both().await {
+        for payload in [Payload::Bytes, Payload::CanonicalJson] {
+            let key = format!("{payload:?}");
+            let server = bench.serve(bench.layer().payload(payload), number).await;
+            let first = post_form(&server, &key, "one", "content").await;
+            post_form(&server, &key, "two", "content").await.is_replay_of(&first);
+            let differs = post_form(&server, &key, "two", "other").await;
+            differs.is_problem(422, ProblemType::PayloadMismatch.code());
+        }
+        assert_eq!(bench.runs(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_cannot_be_taken_apart_is_compared_as_bytes() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer(), number).await;
+        let post = async |body: &'static str| {
+            let content_type = "multipart/form-data; boundary=b";
+            send(server.keyed("/files", "k").header("content-type", content_type).body(body)).await
+        };
+        let first = post("--b\r\nbroken off").await;
+        post("--b\r\nbroken off").await.is_replay_of(&first);
+        let differs = post("--b\r\nbroken of").await;
+        differs.is_problem(422, ProblemType::PayloadMismatch.code());
+    }
+}
+
+#[tokio::test]
+async fn a_function_can_say_what_must_not_change() {
+    for bench in both().await {
+        let by = Payload::by(|parts, body| {
+            assert!(!body.is_empty(), "the comparison panics, as it should");
+            let tenant = parts.headers.get("x-tenant").map(|it| it.as_bytes()).unwrap_or_default();
+            [tenant, b"\n", &body[..1]].concat()
+        });
+        let server = bench.serve(bench.layer().payload(by), number).await;
+        assert!(!server.post_body("/orders", "k", "a1").await.is_replay());
+        assert_eq!(repeat(&server, "k", "/orders?q", "a2").await, Repeat::Replayed);
+        assert_eq!(repeat(&server, "k", "/orders", "b1").await, Repeat::Refused);
+        let tenant = send(server.keyed("/orders", "k").header("x-tenant", "t").body("a1")).await;
+        tenant.is_problem(422, ProblemType::PayloadMismatch.code());
+        server.post_body("/orders", "other", "").await.is_first(500, "");
+        assert_eq!((bench.runs(), bench.records().await), (1, 1));
     }
 }

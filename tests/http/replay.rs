@@ -5,7 +5,8 @@ use crate::client::send;
 use crate::server::{Run, number};
 use axum::body::Body;
 use axum::response::Response;
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
+use idempotent_http::header;
 
 #[tokio::test]
 async fn a_repeat_gets_the_first_answer_and_the_handler_runs_once() {
@@ -43,7 +44,15 @@ const NOT_REPLAYED: &[(&str, &str)] = &[
     ("www-authenticate", "Basic"),
     ("proxy-authenticate", "Basic"),
     ("authentication-info", "nextnonce=1"),
+    ("authorization", "Bearer 1"),
+    ("proxy-authorization", "Basic 1"),
+    ("x-csrf-token", "1"),
+    ("x-xsrf-token", "1"),
+    ("csrf-token", "1"),
     ("date", "Mon, 02 Nov 2026 10:00:00 GMT"),
+    ("age", "7"),
+    ("via", "1.1 inner"),
+    ("proxy-status", "inner; error=none"),
     ("connection", "x-of-this-connection"),
     ("x-of-this-connection", "1"),
     ("keep-alive", "timeout=5"),
@@ -52,7 +61,16 @@ const NOT_REPLAYED: &[(&str, &str)] = &[
     ("x-correlation-id", "7"),
     ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     ("tracestate", "a=1"),
+    ("traceresponse", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     ("x-b3-traceid", "7"),
+    ("x-cloud-trace-context", "7"),
+    ("x-datadog-trace-id", "7"),
+    ("x-datadog-parent-id", "7"),
+    ("sentry-trace", "7"),
+    ("baggage", "a=1"),
+    ("uber-trace-id", "7"),
+    ("cf-ray", "7"),
+    ("x-vercel-id", "7"),
     ("server-timing", "db;dur=5"),
     ("ratelimit", "limit=10"),
     ("ratelimit-remaining", "3"),
@@ -87,6 +105,51 @@ async fn headers_are_replayed_in_order_without_those_of_one_exchange() {
         }
         // A replay is an exchange of its own, and has a date of its own.
         assert_eq!(again.all("date").len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_headers_that_are_replayed_can_be_chosen() {
+    let name = HeaderName::from_static;
+    for bench in both().await {
+        let layer = bench
+            .layer()
+            .replay_header(name("x-request-id"))
+            .replay_header(name("ratelimit"))
+            .replay_header(name("x-of-this-connection"))
+            .never_replay_header(name("x-order"))
+            .never_replay_header(name("link"));
+        let server = bench.serve(layer, with_headers).await;
+        let first = server.post("/orders", "k").await;
+        assert_eq!((first.header("x-order"), first.all("link").len()), (Some("1"), 2));
+        let again = server.post("/orders", "k").await;
+        again.is_replay_of(&first);
+        assert_eq!(again.header("x-request-id"), Some("7"));
+        assert_eq!(again.header("ratelimit"), Some("limit=10"));
+        assert_eq!(again.header("location"), Some("/orders/1"));
+        for name in ["x-order", "link", "x-of-this-connection", "set-cookie", "request-id"] {
+            assert_eq!(again.header(name), None, "{name}");
+        }
+    }
+}
+
+/// Scripts of other origins see only the headers that the service names to browsers.
+#[tokio::test]
+async fn the_headers_of_the_layer_have_public_names() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer().max_response_bytes(1), number).await;
+        let post = async |key: &str| {
+            let key = key.to_owned();
+            send(server.request(http::Method::POST, "/orders").header(header::IDEMPOTENCY_KEY, key))
+                .await
+        };
+        let first = post("k").await;
+        assert_eq!(first.headers[header::IDEMPOTENT_STORED], "false");
+        let again = post("k").await;
+        assert_eq!(again.headers[header::IDEMPOTENCY_PROBLEM], "result-not-retained");
+        let server = bench.serve(bench.layer(), number).await;
+        server.post("/other", "k").await;
+        assert_eq!(server.post("/other", "k").await.headers[header::IDEMPOTENT_REPLAYED], "true");
     }
 }
 

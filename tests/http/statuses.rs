@@ -16,8 +16,8 @@ async fn status(run: Run) -> Response {
 }
 
 const STORED: [u16; 18] =
-    [200, 201, 202, 203, 300, 301, 302, 303, 307, 308, 400, 401, 403, 404, 409, 410, 412, 422];
-const TRANSIENT: [u16; 3] = [408, 425, 429];
+    [200, 201, 202, 203, 300, 301, 302, 303, 307, 308, 400, 402, 404, 406, 409, 410, 412, 422];
+const TRANSIENT: [u16; 12] = [401, 403, 405, 407, 408, 411, 413, 414, 415, 425, 429, 431];
 const SERVER_ERRORS: [u16; 5] = [500, 501, 502, 503, 504];
 
 async fn twice(bench: &Bench, server: &Server, status: u16) -> [Reply; 2] {
@@ -78,6 +78,23 @@ async fn the_statuses_that_are_stored_can_be_chosen() {
             let [_, again] = twice(&bench, &server, status).await;
             assert!(!again.is_replay(), "{status}");
         }
+    }
+}
+
+/// The client signs in again and sends the same request: the key is not spoilt by the login that had
+/// expired.
+#[tokio::test]
+async fn an_expired_login_does_not_stay_expired_for_its_key() {
+    for bench in both().await {
+        let expired = async |run: Run| match run.number {
+            1 => (StatusCode::UNAUTHORIZED, "sign in".to_owned()),
+            number => (StatusCode::CREATED, format!("run {number}")),
+        };
+        let server = bench.serve(bench.layer(), expired).await;
+        server.post("/orders", "k").await.is_first(401, "sign in");
+        let second = server.post("/orders", "k").await;
+        second.is_first(201, "run 2");
+        server.post("/orders", "k").await.is_replay_of(&second);
     }
 }
 

@@ -1,0 +1,161 @@
+//! The key of a request, for handlers.
+
+use http::Extensions;
+use std::fmt;
+use std::sync::Arc;
+
+/// The key of a request, as a layer around its handler has read it.
+///
+/// A layer puts it into the request's extensions, in both of its uses. With the feature `axum` it is an
+/// extractor:
+///
+/// ```
+/// # #[cfg(feature = "axum")] {
+/// use idempotent_http::IdempotencyKey;
+///
+/// async fn pay(key: IdempotencyKey) -> String {
+///     // A payment provider that takes keys gets the client's own.
+///     format!("paid with {} letters of key", key.as_str().len())
+/// }
+///
+/// async fn order(key: Option<IdempotencyKey>) -> &'static str {
+///     if key.is_some() { "will be done once" } else { "will be done each time" }
+/// }
+/// # let app: axum::Router = axum::Router::new()
+/// #     .route("/pay", axum::routing::post(pay))
+/// #     .route("/order", axum::routing::post(order));
+/// # }
+/// ```
+///
+/// A request without a key is refused by the first handler (400 `missing-key`). A handler without a
+/// layer around it refuses all requests (500 `misconfigured`), also where the key is optional.
+///
+/// `Debug` does not show the key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey(Arc<str>);
+
+impl IdempotencyKey {
+    /// The key, without quotes and parameters.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for IdempotencyKey {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for IdempotencyKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("IdempotencyKey(..)")
+    }
+}
+
+/// Marks a request that went through a layer and has no key.
+#[derive(Clone, Copy)]
+struct NoKey;
+
+/// Puts a request's key in place. One that another layer found stays.
+pub(crate) fn put(extensions: &mut Extensions, key: Option<&str>) {
+    match key {
+        Some(key) => drop(extensions.insert(IdempotencyKey(key.into()))),
+        None => drop(extensions.insert(NoKey)),
+    }
+}
+
+#[cfg(feature = "axum")]
+mod axum {
+    use super::{IdempotencyKey, NoKey};
+    use crate::problem::respond;
+    use ::axum::body::Body;
+    use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
+    use ::axum::response::{IntoResponse, Response};
+    use http::request::Parts;
+    use idempotent_runtime::problem::{Problem, ProblemType};
+    use std::error::Error;
+    use std::fmt;
+
+    /// The reason for which there is no [`IdempotencyKey`] for a handler.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum IdempotencyKeyRejection {
+        /// No layer is around the handler.
+        MissingLayer,
+        /// The request has no key.
+        MissingKey,
+    }
+
+    impl fmt::Display for IdempotencyKeyRejection {
+        fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str(match self {
+                Self::MissingLayer => "no IdempotencyLayer is around the handler",
+                Self::MissingKey => "the request has no idempotency key",
+            })
+        }
+    }
+
+    impl Error for IdempotencyKeyRejection {}
+
+    impl IntoResponse for IdempotencyKeyRejection {
+        fn into_response(self) -> Response {
+            let kind = match self {
+                Self::MissingLayer => {
+                    // The client is told to tell the operators, who find the reason here only.
+                    tracing::error!(
+                        target: "idempotent",
+                        "a handler asks for the key of a request, and no layer is around it"
+                    );
+                    ProblemType::Misconfigured
+                }
+                Self::MissingKey => ProblemType::MissingKey,
+            };
+            let problem = Problem::new(kind, format!("{} (it was not handled)", kind.title()));
+            respond::<Body>(&problem).map(Body::new)
+        }
+    }
+
+    impl<S: Send + Sync> OptionalFromRequestParts<S> for IdempotencyKey {
+        type Rejection = IdempotencyKeyRejection;
+
+        async fn from_request_parts(
+            parts: &mut Parts,
+            _: &S,
+        ) -> Result<Option<Self>, Self::Rejection> {
+            match (parts.extensions.get::<Self>(), parts.extensions.get::<NoKey>()) {
+                (Some(key), _) => Ok(Some(key.clone())),
+                (None, Some(NoKey)) => Ok(None),
+                (None, None) => Err(IdempotencyKeyRejection::MissingLayer),
+            }
+        }
+    }
+
+    impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+        type Rejection = IdempotencyKeyRejection;
+
+        async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
+            let key =
+                <Self as OptionalFromRequestParts<S>>::from_request_parts(parts, state).await?;
+            key.ok_or(IdempotencyKeyRejection::MissingKey)
+        }
+    }
+}
+
+#[cfg(feature = "axum")]
+pub use self::axum::IdempotencyKeyRejection;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_another_layer_stays_and_is_not_shown() {
+        let mut extensions = Extensions::new();
+        put(&mut extensions, Some("secret"));
+        put(&mut extensions, None);
+        let key = extensions.get::<IdempotencyKey>().unwrap();
+        assert_eq!(key.as_str(), "secret");
+        assert!(!format!("{key:?}").contains("secret"));
+    }
+}

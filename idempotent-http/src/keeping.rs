@@ -1,0 +1,56 @@
+//! The terms on which a response is kept: for how long, and with which of its headers.
+//!
+//! The instance writes a response down, and knows nothing of the layer. What the layer's settings say
+//! travels with the response until then, as an extension of it.
+
+use crate::exchange::Exchange;
+use crate::headers::HeaderChoices;
+use crate::response::NoAnswer;
+use crate::settings::{RETENTION, Settings, call_hook};
+use http::Response;
+use idempotent_runtime::Answers;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The terms for one response, as an extension of it. Left out where the settings name none.
+#[derive(Clone)]
+pub(crate) struct Keeping {
+    headers: Option<Arc<HeaderChoices>>,
+    retention: Duration,
+}
+
+/// Notes on a response how it is to be kept.
+pub(crate) fn note<R>(settings: &Settings, response: &mut Response<R>) {
+    if settings.retention_by.is_none() && settings.header_choices.is_none() {
+        return;
+    }
+    let usual = || settings.retention.unwrap_or_else(|| settings.instance.config().expire);
+    let chosen = settings.retention_by.as_ref().and_then(|retention_by| {
+        call_hook("retention_by", || retention_by(response.status(), response.headers()))?
+    });
+    let retention = chosen.unwrap_or_else(usual);
+    let headers = settings.header_choices.clone();
+    response.extensions_mut().insert(Keeping { headers, retention });
+}
+
+/// The layer's choices about the headers of a response.
+pub(crate) fn choices<R>(response: &Response<R>) -> Option<&HeaderChoices> {
+    response.extensions().get::<Keeping>()?.headers.as_deref()
+}
+
+/// The instructions to the instance for keeping responses.
+pub(crate) fn answers<R, E>(settings: &Settings) -> Answers<Box<Exchange<R>>, NoAnswer<R, E>> {
+    let answers = Answers::bytes();
+    match settings.retention_by {
+        Some(_) => answers.expire_with(|exchange| retention(exchange)),
+        None => answers,
+    }
+}
+
+fn retention<R>(exchange: &Exchange<R>) -> Duration {
+    let extensions = match exchange {
+        Exchange::Whole { response, .. } => response.extensions(),
+        Exchange::Live(response) => response.extensions(),
+    };
+    extensions.get::<Keeping>().map_or(RETENTION, |keeping| keeping.retention)
+}

@@ -1,0 +1,63 @@
+//! Settings about responses that are kept.
+
+use super::IdempotencyLayer;
+use crate::headers::HeaderChoices;
+use http::{HeaderMap, HeaderName, StatusCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl IdempotencyLayer {
+    /// Replays this header, although it counts as one of a single exchange or person.
+    ///
+    /// `Set-Cookie` hands the first caller's cookies to whoever repeats the request: only where a
+    /// [`scope`](Self::scope) makes that the same person. Headers of a connection, such as
+    /// `Transfer-Encoding` and those that `Connection` names, are never replayed.
+    #[must_use]
+    pub fn replay_header(self, name: HeaderName) -> Self {
+        self.choose_header(|it| it.replay(name))
+    }
+
+    /// Does not replay this header: it belongs to one exchange, or to one person.
+    #[must_use]
+    pub fn never_replay_header(self, name: HeaderName) -> Self {
+        self.choose_header(|it| it.never_replay(name))
+    }
+
+    fn choose_header(self, choose: impl FnOnce(&mut HeaderChoices)) -> Self {
+        self.with(|it| choose(Arc::make_mut(it.header_choices.get_or_insert_default())))
+    }
+
+    /// Chooses how long a response is kept by its status and headers. `None` keeps it as long as the
+    /// others; zero does not keep it, and frees the key.
+    ///
+    /// It is asked for responses that are to be stored. If it panics, that is logged, and counts as
+    /// `None`.
+    ///
+    /// ```
+    /// use idempotent_http::IdempotencyLayer;
+    /// use idempotent_runtime::Idempotency;
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// let layer = IdempotencyLayer::new(&idem, "shop").retention_by(|status, _| {
+    ///     status.is_client_error().then_some(Duration::from_secs(60))
+    /// });
+    /// # drop(layer);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn retention_by(
+        self,
+        retention: impl Fn(StatusCode, &HeaderMap) -> Option<Duration> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|it| it.retention_by = Some(Arc::new(retention)))
+    }
+
+    /// Keeps responses as long as `expire` of the instance's configuration says, also after that is
+    /// replaced.
+    #[must_use]
+    pub fn retention_from_config(self) -> Self {
+        self.with(|it| it.retention = None)
+    }
+}
