@@ -51,6 +51,24 @@ impl IdempotencyLayer {
         self
     }
 
+    /// Turns the layer on, as it is by default, or off: then every request passes untouched, whatever
+    /// key it carries, and its response too.
+    ///
+    /// ```
+    /// use idempotent_http::IdempotencyLayer;
+    /// use idempotent_runtime::Idempotency;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// let layer = IdempotencyLayer::new(&idem, "shop").enabled(!cfg!(debug_assertions));
+    /// # drop(layer);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn enabled(self, is_enabled: bool) -> Self {
+        self.with(|it| it.is_enabled = is_enabled)
+    }
+
     /// Only puts the key and the scope in place, as the ambient ones of `#[idempotent]` functions
     /// further in. Nothing is stored by the layer, and bodies flow through.
     #[must_use]
@@ -122,6 +140,20 @@ impl IdempotencyLayer {
     #[must_use]
     pub fn max_response_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_response_bytes = bytes)
+    }
+
+    /// Sets the longest pause in a response that is stored; 100 milliseconds by default.
+    ///
+    /// A response is read whole before its client gets any of it. One that does not announce its
+    /// length may be a stream: if it pauses for longer than this, or has not ended ten times as long
+    /// after its first pause, it flows to its client, and a repeat is told that the result was not
+    /// retained (409). A pause before the first piece of the body counts, one before the head does not.
+    /// A response that announces its length is waited for, however slowly it comes.
+    ///
+    /// Zero lets every response flow that is not there at once.
+    #[must_use]
+    pub fn stream_after(self, pause: Duration) -> Self {
+        self.with(|it| it.stream_after = pause)
     }
 
     /// Also stores responses with a status of 5xx.

@@ -1,10 +1,12 @@
 //! One request on its way through the layer.
 
-use crate::body::{BoxError, ResponseBody, Unread, gather, read};
+use crate::body::{BoxError, ResponseBody};
 use crate::exchange::Exchange;
+use crate::gather::{Bounds, gather};
 use crate::identity::{Known, known, operation, place};
 use crate::panics::catch_panic;
-use crate::problem::{internal_error, respond};
+use crate::problem::{Dialect, hook_panicked};
+use crate::request_body::{RequestBody, read};
 use crate::response::{Answer, Kept, NoAnswer, Sorted, answer, keep, sort};
 use crate::settings::{Settings, Usage};
 use bytes::Bytes;
@@ -50,10 +52,10 @@ impl<S> IdempotencyService<S> {
 
 impl<S, B, R> Service<Request<B>> for IdempotencyService<S>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
-    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError> + Send,
@@ -77,7 +79,8 @@ where
         match request.extensions().get::<Guarded>() {
             None => Box::pin(handle(settings, inner, request)),
             Some(Guarded { is_scoped: false }) if settings.scope.is_some() => {
-                Box::pin(ready(Ok(respond(&scope_ignored(&settings)))))
+                let dialect = Dialect::of(request.headers());
+                Box::pin(ready(Ok(dialect.respond(&scope_ignored(&settings)))))
             }
             Some(_) => Box::pin(pass(inner, request)),
         }
@@ -86,9 +89,9 @@ where
 
 async fn pass<S, B, R>(mut inner: S, request: Request<B>) -> Answer<R, S::Error>
 where
-    S: Service<Request<B>, Response = Response<R>>,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>>,
 {
-    Ok(inner.call(request).await?.map(ResponseBody::passed))
+    Ok(inner.call(request.map(RequestBody::passed)).await?.map(ResponseBody::passed))
 }
 
 fn handle<S, B, R>(
@@ -97,22 +100,24 @@ fn handle<S, B, R>(
     request: Request<B>,
 ) -> impl Future<Output = Answer<R, S::Error>> + Send
 where
-    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
-    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {
     // Not an async function: its arguments would lie in its future twice.
     let (mut parts, body) = request.into_parts();
+    let dialect = Dialect::of(&parts.headers);
     async move {
         let known = catch_unwind(AssertUnwindSafe(|| known(&settings, &parts)));
         let Known { key, scope } = match known {
             Ok(Ok(known)) => known,
-            Ok(Err(problem)) => return Ok(respond(&problem)),
-            // The scope's resolver: nobody is known, and nothing is handled.
-            Err(_) => return Ok(internal_error()),
+            Ok(Err(problem)) => return Ok(dialect.respond(&problem)),
+            // The resolver of the scope: nobody is known, and nothing is handled.
+            Err(_) => return Ok(dialect.respond(&hook_panicked("scope"))),
         };
         let key = match (settings.usage, key) {
             (Usage::Exchange, Some(key)) => key,
@@ -126,17 +131,17 @@ where
         };
         let body = match read(body, settings.max_request_bytes).await {
             Ok(body) => body,
-            Err(unread) => return Ok(respond(&unread_problem(&unread))),
+            Err(unread) => return Ok(dialect.respond(&unread.problem("keyed requests"))),
         };
         let ran = {
-            let operation = operation(&settings, &parts, &body, &key, scope.as_deref());
+            let operation = operation(&settings, &parts, body.bytes(), &key, scope.as_deref());
             let place = place(Some(key), scope.as_deref());
             parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
-            let request = Request::from_parts(parts, B::from(body));
+            let request = Request::from_parts(parts, RequestBody::read(body));
             let handler = handler(Arc::clone(&settings), inner, request, place);
             catch_panic(pin!(operation.run_detached(Answers::bytes(), handler))).await
         };
-        answer(ran)
+        answer(ran, dialect)
     }
 }
 
@@ -148,27 +153,15 @@ fn scope_ignored(settings: &Settings) -> Problem {
     Problem::new(kind, format!("{} (it was not handled)", kind.title()))
 }
 
-fn unread_problem(unread: &Unread) -> Problem {
-    match unread {
-        Unread::TooLarge => {
-            let detail = "keyed requests are read whole, up to a limit (it was not handled)";
-            Problem::new(ProblemType::BodyTooLarge, detail)
-        }
-        Unread::Incomplete => {
-            Problem::new(ProblemType::BodyIncomplete, "it was cut off (it was not handled)")
-        }
-    }
-}
-
 /// The handler, and what is kept of its response. Boxed: it is large, and handed on several times.
 fn handler<S, B, R>(
     settings: Arc<Settings>,
     mut inner: S,
-    request: Request<B>,
+    request: Request<RequestBody<B>>,
     place: Ambient,
 ) -> Pin<Box<impl Future<Output = Kept<R, S::Error>> + Send>>
 where
-    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
     B: Send + 'static,
@@ -180,11 +173,13 @@ where
         // What the instance would not keep is not read either.
         let most = settings.instance.config().max_value_bytes;
         let limit = settings.max_response_bytes.min(most);
-        let (parts, body) = match sort(&settings, response, limit) {
-            Sorted::Kept(parts, body) => (parts, body),
+        let (parts, body, length) = match sort(&settings, response, limit) {
+            Sorted::Kept(parts, body, length) => (parts, body, length),
             Sorted::Live(response) => return Ok(Box::new(Exchange::Live(response))),
             Sorted::Freed(response) => return Err(NoAnswer::Freed(Box::new(response))),
         };
-        keep(parts, gather(body, limit).await, most)
+        let clock = &settings.instance;
+        let bounds = Bounds { bytes: limit, pause: settings.stream_after, clock };
+        keep(&settings, parts, gather(body, length, bounds).await, most)
     }))
 }

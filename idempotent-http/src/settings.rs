@@ -17,6 +17,7 @@ pub(crate) type ScopeOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) instance: Idempotency,
+    pub(crate) is_enabled: bool,
     pub(crate) operation: Cow<'static, str>,
     pub(crate) usage: Usage,
     pub(crate) presence: Presence,
@@ -26,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) payload: Payload,
     pub(crate) max_request_bytes: usize,
     pub(crate) max_response_bytes: usize,
+    pub(crate) stream_after: Duration,
     pub(crate) is_stored: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
     pub(crate) wait: Duration,
     pub(crate) retention: Duration,
@@ -57,6 +59,7 @@ impl Settings {
     pub(crate) fn new(instance: Idempotency, operation: Cow<'static, str>) -> Self {
         Self {
             instance,
+            is_enabled: true,
             operation,
             usage: Usage::Exchange,
             presence: Presence::Optional,
@@ -66,6 +69,7 @@ impl Settings {
             payload: Payload::Bytes,
             max_request_bytes: MEBIBYTE,
             max_response_bytes: MEBIBYTE - MEBIBYTE / 16,
+            stream_after: Duration::from_millis(100),
             is_stored: Arc::new(is_deterministic),
             wait: Duration::ZERO,
             retry_after: None,
@@ -77,7 +81,7 @@ impl Settings {
 
     /// Safe methods pass whatever the settings say.
     pub(crate) fn guards(&self, method: &Method) -> bool {
-        !method.is_safe() && self.methods.contains(method)
+        self.is_enabled && !method.is_safe() && self.methods.contains(method)
     }
 
     /// Whether a response is stored. The handler has run: if the choice panics, that must not free
@@ -103,6 +107,7 @@ impl fmt::Debug for Settings {
         formatter
             .debug_struct("Settings")
             .field("operation", &self.operation)
+            .field("enabled", &self.is_enabled)
             .field("usage", &self.usage)
             .field("presence", &self.presence)
             .field("sources", &self.sources)

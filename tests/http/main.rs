@@ -4,9 +4,11 @@
 mod ambient;
 mod bench;
 mod client;
+mod composition;
 mod errors;
 mod flight;
 mod forms;
+mod grpc;
 mod independence;
 mod keys;
 mod killed;
@@ -22,4 +24,5 @@ mod server;
 mod sizes;
 mod statuses;
 mod store_down;
+mod streams;
 mod unreliable;
