@@ -5,7 +5,6 @@ use crate::stored;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
-use idempotent_runtime::codec::{CodecError, StoredBytes};
 
 /// Says that a response is a replay.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -81,23 +80,4 @@ fn whole<B>(response: Response<Bytes>, trailers: Option<HeaderMap>) -> Response<
 pub(crate) fn not_stored<B>(mut response: Response<B>) -> Response<B> {
     response.headers_mut().insert(STORED, HeaderValue::from_static("false"));
     response
-}
-
-impl<B> StoredBytes for Exchange<B> {
-    fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
-        match self {
-            Self::Whole { response, trailers } => {
-                stored::write_whole(bytes, response, trailers.as_ref())
-            }
-            Self::Live(response) => stored::write_status(bytes, response.status()),
-            Self::Flowed(status) => stored::write_status(bytes, *status),
-        }
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
-        Ok(match stored::read(bytes)? {
-            stored::Read::Whole { response, trailers } => Self::Whole { response, trailers },
-            stored::Read::Status(status) => Self::Flowed(status),
-        })
-    }
 }

@@ -24,7 +24,8 @@ use tower_layer::Layer;
 /// # Defaults
 /// `POST` and `PATCH` are guarded. Keys are optional, and are looked for in `Idempotency-Key`,
 /// `Idempotent-Token` and `X-Idempotency-Key`. A repeat with another body or query is refused (422), one
-/// while the first is in progress as well (409). Responses of up to 960 KiB are kept for 24 hours;
+/// while the first is in progress as well (409). Responses of up to 960 KiB are kept for 24 hours, if
+/// they announce their length or end without a pause of 100 milliseconds; others flow to their client.
 /// 408, 425, 429 and 5xx are not kept, and free the key. Keys of all clients are one set: where
 /// clients must not see each other's, set a [`scope`](Self::scope).
 ///

@@ -12,11 +12,12 @@
 //! A status has two bytes. Fields are their number, two bytes, then name and value of each. Version 1
 //! is written wherever it suffices: it is what earlier releases read.
 
+use crate::exchange::Exchange;
 use crate::headers::replayed;
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue, TRAILER};
 use http::{HeaderMap, Response, StatusCode};
-use idempotent_runtime::codec::CodecError;
+use idempotent_runtime::codec::{CodecError, StoredBytes};
 
 const RESPONSE: u8 = 1;
 const EXTENDED: u8 = 2;
@@ -25,10 +26,39 @@ const EXTENDED: u8 = 2;
 const WITH_TRAILERS: u8 = 0;
 const STATUS_ONLY: u8 = 1;
 
-/// What stored bytes hold.
-pub(crate) enum Read {
-    Whole { response: Response<Bytes>, trailers: Option<HeaderMap> },
-    Status(StatusCode),
+impl<B> StoredBytes for Exchange<B> {
+    fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        match self {
+            Self::Whole { response, trailers } => write_whole(bytes, response, trailers.as_ref()),
+            Self::Live(response) => {
+                write_status(bytes, response.status());
+                Ok(())
+            }
+            Self::Flowed(status) => {
+                write_status(bytes, *status);
+                Ok(())
+            }
+        }
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader(bytes);
+        let has_trailers = match reader.take::<1>()? {
+            [RESPONSE] => false,
+            [EXTENDED] => match reader.take::<1>()? {
+                [WITH_TRAILERS] => true,
+                [STATUS_ONLY] => return Ok(Self::Flowed(reader.status()?)),
+                [kind] => return Err(unknown(format!("{EXTENDED}.{kind}"))),
+            },
+            [version] => return Err(unknown(version.to_string())),
+        };
+        let mut response = Response::new(Bytes::new());
+        *response.status_mut() = reader.status()?;
+        *response.headers_mut() = reader.fields()?;
+        let trailers = if has_trailers { Some(reader.fields()?) } else { None };
+        *response.body_mut() = Bytes::copy_from_slice(reader.0);
+        Ok(Self::Whole { response, trailers })
+    }
 }
 
 /// The fields of a head, and those of trailers, that are stored.
@@ -71,7 +101,7 @@ pub(crate) fn fits(response: &Response<Bytes>, trailers: Option<&HeaderMap>, mos
     with(response.headers().iter().map(size).sum()) || with(fields.head().map(size).sum())
 }
 
-pub(crate) fn write_whole(
+fn write_whole(
     bytes: &mut Vec<u8>,
     response: &Response<Bytes>,
     trailers: Option<&HeaderMap>,
@@ -94,10 +124,9 @@ pub(crate) fn write_whole(
     Ok(())
 }
 
-pub(crate) fn write_status(bytes: &mut Vec<u8>, status: StatusCode) -> Result<(), CodecError> {
+fn write_status(bytes: &mut Vec<u8>, status: StatusCode) {
     bytes.extend([EXTENDED, STATUS_ONLY]);
     bytes.extend(status.as_u16().to_be_bytes());
-    Ok(())
 }
 
 fn write_fields<'a>(
@@ -117,25 +146,6 @@ fn write_fields<'a>(
     }
     bytes[count_at..count_at + 2].copy_from_slice(&count.to_be_bytes());
     Ok(())
-}
-
-pub(crate) fn read(bytes: &[u8]) -> Result<Read, CodecError> {
-    let mut reader = Reader(bytes);
-    let has_trailers = match reader.take::<1>()? {
-        [RESPONSE] => false,
-        [EXTENDED] => match reader.take::<1>()? {
-            [WITH_TRAILERS] => true,
-            [STATUS_ONLY] => return Ok(Read::Status(reader.status()?)),
-            [kind] => return Err(unknown(format!("{EXTENDED}.{kind}"))),
-        },
-        [version] => return Err(unknown(version.to_string())),
-    };
-    let mut response = Response::new(Bytes::new());
-    *response.status_mut() = reader.status()?;
-    *response.headers_mut() = reader.fields()?;
-    let trailers = if has_trailers { Some(reader.fields()?) } else { None };
-    *response.body_mut() = Bytes::copy_from_slice(reader.0);
-    Ok(Read::Whole { response, trailers })
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -212,10 +222,14 @@ mod tests {
         bytes
     }
 
+    fn read(bytes: &[u8]) -> Result<Exchange<()>, CodecError> {
+        Exchange::from_bytes(bytes)
+    }
+
     fn read_whole(bytes: &[u8]) -> (Response<Bytes>, Option<HeaderMap>) {
-        match read(bytes).unwrap() {
-            Read::Whole { response, trailers } => (response, trailers),
-            Read::Status(status) => panic!("only {status} was kept"),
+        match read(bytes) {
+            Ok(Exchange::Whole { response, trailers }) => (response, trailers),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -229,7 +243,7 @@ mod tests {
                     \x00\x01\x00\x00\x00\x01t\x00\x00\x00\x01uc";
         assert_eq!(written(&response, Some(&trailers)), two);
         let mut status = Vec::new();
-        write_status(&mut status, StatusCode::OK).unwrap();
+        write_status(&mut status, StatusCode::OK);
         assert_eq!(status, b"\x02\x01\x00\xc8");
     }
 
@@ -266,8 +280,8 @@ mod tests {
     #[test]
     fn a_status_comes_back() {
         let mut bytes = Vec::new();
-        write_status(&mut bytes, StatusCode::CREATED).unwrap();
-        assert!(matches!(read(&bytes), Ok(Read::Status(StatusCode::CREATED))));
+        write_status(&mut bytes, StatusCode::CREATED);
+        assert!(matches!(read(&bytes), Ok(Exchange::Flowed(StatusCode::CREATED))));
     }
 
     #[test]

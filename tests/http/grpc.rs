@@ -1,7 +1,10 @@
 //! gRPC behind the layer: tonic's own server and client.
 
 use crate::bench::{Bench, both};
+use crate::server::Run;
 use bytes::{Buf as _, BufMut as _, Bytes};
+use http::HeaderMap;
+use http_body_util::channel::Channel as Pieces;
 use idempotent_http::IdempotencyLayer;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Ledger;
@@ -55,6 +58,9 @@ impl Decoder for Plain {
     }
 }
 
+/// The request whose handler panics.
+const PANIC: u8 = 99;
+
 /// Takes orders, or says why not: its requests are the codes of what it answers.
 #[derive(Clone)]
 struct Orders {
@@ -82,6 +88,7 @@ impl tower::Service<http::Request<tonic::body::Body>> for Orders {
             let run = ledger.record("create");
             async move {
                 match request.get_ref()[0] {
+                    PANIC => panic!("the handler panics, as it should"),
                     0 => Ok(Response::new(Bytes::from(format!("order {run}")))),
                     code => Err(Status::new(Code::from(i32::from(code)), format!("run {run}"))),
                 }
@@ -116,7 +123,11 @@ impl Shop {
 
     /// Asks for an answer of this code.
     async fn create(&self, key: &str, code: Code) -> Result<Response<Bytes>, Status> {
-        let mut request = Request::new(Bytes::from(vec![code as u8]));
+        self.send(key, code as u8).await
+    }
+
+    async fn send(&self, key: &str, message: u8) -> Result<Response<Bytes>, Status> {
+        let mut request = Request::new(Bytes::from(vec![message]));
         request.metadata_mut().insert("idempotency-key", key.parse().unwrap());
         let path = http::uri::PathAndQuery::from_static("/shop.Orders/Create");
         let mut orders = self.orders.clone();
@@ -170,6 +181,47 @@ async fn an_outcome_that_passes_frees_the_key() {
             }
         }
         assert_eq!(bench.runs(), 8);
+    }
+}
+
+/// What a call ends with comes last, if it has sent anything before.
+#[tokio::test]
+async fn an_outcome_in_the_trailers_counts() {
+    // The last one ends without any.
+    for (outcome, is_stored) in [(Some("5"), true), (Some("14"), false), (None, false)] {
+        for bench in both().await {
+            let answer = move |run: Run| async move {
+                let (mut sender, body) = Pieces::<Bytes, Infallible>::new(2);
+                sender.send_data(format!("run {}", run.number).into()).await.unwrap();
+                if let Some(outcome) = outcome {
+                    let outcome = ("grpc-status".parse().unwrap(), outcome.parse().unwrap());
+                    sender.send_trailers(HeaderMap::from_iter([outcome])).await.unwrap();
+                }
+                ([("content-type", "application/grpc")], axum::body::Body::new(body))
+            };
+            let server = bench.serve(bench.layer(), answer).await;
+            let first = server.post("/orders", "k").await;
+            first.is_first(200, "run 1");
+            let again = server.post("/orders", "k").await;
+            match is_stored {
+                true => again.is_replay_of(&first),
+                false => again.is_first(200, "run 2"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_an_internal_error_and_frees_the_key() {
+    for bench in both().await {
+        let shop = Shop::open(&bench, bench.layer()).await;
+        for _ in 0..2 {
+            let failed = shop.send("k", PANIC).await.unwrap_err();
+            assert_eq!(failed.code(), Code::Internal, "{failed:?}");
+            let problem = failed.metadata().get("idempotency-problem").unwrap();
+            assert_eq!(problem, ProblemType::HandlerFailed.code());
+        }
+        assert_eq!(bench.runs(), 2);
     }
 }
 

@@ -168,7 +168,9 @@ async fn not_retained(bench: &Bench, server: &Server) {
 
 #[tokio::test]
 async fn a_body_that_pauses_flows_and_is_not_retained() {
-    for said in [Said::default(), said("content-type", "application/octet-stream")] {
+    let types = ["application/octet-stream", "application/grpc+proto"];
+    let typed = types.map(|media_type| said("content-type", media_type));
+    for said in typed.into_iter().chain([Said::default()]) {
         for bench in both().await {
             let pieces = Pieces::default();
             pieces.send("one");
