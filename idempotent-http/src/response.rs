@@ -86,11 +86,13 @@ pub(crate) enum Sorted<R> {
 }
 
 pub(crate) fn sort<R: Body>(settings: &Settings, response: Response<R>, limit: usize) -> Sorted<R> {
+    let status = response.status();
     let outcome = match headers::grpc(response.headers()) {
-        Some(Grpc::Native) => grpc::outcome(response.headers()).unwrap_or(response.status()),
-        Some(Grpc::Web) | None => response.status(),
+        // Otherwise it is in the trailers, and not known yet.
+        Some(Grpc::Native) if status == StatusCode::OK => grpc::outcome(response.headers()),
+        _ => Some(status),
     };
-    let is_stored = settings.stores(outcome)
+    let is_stored = outcome.is_none_or(|outcome| settings.stores(outcome))
         && response.extensions().get::<NoStore>().is_none()
         && !is_transient_problem(&response);
     if !is_stored {

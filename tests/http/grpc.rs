@@ -3,7 +3,7 @@
 use crate::bench::{Bench, both};
 use crate::server::Run;
 use bytes::{Buf as _, BufMut as _, Bytes};
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use http_body_util::channel::Channel as Pieces;
 use idempotent_http::IdempotencyLayer;
 use idempotent_runtime::problem::ProblemType;
@@ -181,6 +181,22 @@ async fn an_outcome_that_passes_frees_the_key() {
             }
         }
         assert_eq!(bench.runs(), 8);
+    }
+}
+
+#[tokio::test]
+async fn the_outcomes_that_are_stored_can_be_chosen() {
+    for bench in both().await {
+        let layer = bench.layer().store_statuses(|status| status == StatusCode::NOT_FOUND);
+        let shop = Shop::open(&bench, layer).await;
+        for _ in 0..2 {
+            let status = shop.create("k", Code::NotFound).await.unwrap_err();
+            assert_eq!(status.message(), "run 1");
+        }
+        for run in [2, 3] {
+            let order = shop.create("other", Code::Ok).await.unwrap();
+            assert_eq!(order.get_ref(), &format!("order {run}"));
+        }
     }
 }
 
