@@ -87,7 +87,7 @@ impl<B> ResponseBody<B> {
         Self(Kind::Whole(whole))
     }
 
-    /// What was read of a body, and what follows.
+    /// The pieces of a body that were read, and the rest of it.
     pub(crate) fn live(read: VecDeque<Bytes>, rest: Pin<Box<B>>) -> Self {
         Self(Kind::Live { read, rest })
     }

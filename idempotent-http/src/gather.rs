@@ -22,7 +22,7 @@ use std::time::Duration;
 /// A response's body, as far as it was read.
 pub(crate) enum Gathered<B> {
     Whole(Whole),
-    /// What was read, and the rest.
+    /// The pieces that were read, and the rest.
     Live(ResponseBody<B>),
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Bounds<'a> {
     pub(crate) bytes: usize,
     /// The longest pause of a body whose length is not known.
     pub(crate) pause: Duration,
-    /// Whose clock counts.
+    /// The instance whose clock counts.
     pub(crate) clock: &'a Idempotency,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Bounds<'a> {
 /// A stream of small pauses would otherwise be withheld until it is too large.
 const PAUSES: u32 = 10;
 
-/// What a response says about the length of its body.
+/// The length of a body, as its response announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
     /// No more than is kept.

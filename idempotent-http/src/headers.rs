@@ -77,7 +77,7 @@ pub(crate) fn is_stream(headers: &HeaderMap) -> bool {
     STREAMS.iter().any(|wanted| has_media_type(headers, wanted))
 }
 
-/// How a body is marked that carries a call of gRPC.
+/// The kinds of bodies that carry a call of gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Grpc {
     /// Over HTTP/2: the status of the call is in the head or in the trailers.

@@ -14,10 +14,10 @@ use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Error, Outcome, Recorded};
 
-/// What a client gets.
+/// The answer to a client.
 pub(crate) type Answer<B, E> = Result<Response<ResponseBody<B>>, E>;
 
-/// Why there is no answer to keep.
+/// Reasons for which there is no answer to keep.
 pub(crate) enum NoAnswer<R, E> {
     Refused(Error),
     /// The response goes to its client, and the key is freed.
@@ -35,12 +35,12 @@ impl<R, E> From<Error> for NoAnswer<R, E> {
     }
 }
 
-/// What a handler makes of a request, for the instance.
+/// The result of a handler, as the instance gets it.
 ///
 /// Boxed, because it is handed on several times.
 pub(crate) type Kept<R, E> = Result<Box<Exchange<R>>, NoAnswer<R, E>>;
 
-/// What the instance makes of it.
+/// The result of the instance.
 pub(crate) type Ran<R, E> = Result<Outcome<Box<Exchange<R>>>, NoAnswer<R, E>>;
 
 pub(crate) fn answer<R, E>(ran: Result<Ran<R, E>, Panicked>, dialect: Dialect) -> Answer<R, E> {
@@ -77,7 +77,7 @@ fn not_retained(status: StatusCode) -> Problem {
     Problem::new(ProblemType::ResultNotRetained, detail).original_status(status)
 }
 
-/// What becomes of a response whose head is known.
+/// The fate of a response whose head is known.
 pub(crate) enum Sorted<R> {
     /// Stored, if its body can be kept.
     Kept(response::Parts, R, Length),
@@ -106,7 +106,7 @@ pub(crate) fn sort<R: Body>(settings: &Settings, response: Response<R>, limit: u
     Sorted::Kept(parts, body, length)
 }
 
-/// What is kept of a response whose body was read. It takes no more than `most` bytes.
+/// Keeps a response whose body was read, if it takes no more than `most` bytes.
 pub(crate) fn keep<R: Body, E>(
     settings: &Settings,
     parts: response::Parts,

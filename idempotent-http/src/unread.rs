@@ -6,7 +6,7 @@ use idempotent_runtime::problem::{Problem, ProblemType};
 use std::error::Error as StdError;
 use std::io;
 
-/// Why the body of a request could not be read.
+/// Reasons for which the body of a request could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// It is larger than this layer, or one outside of it, takes.

@@ -200,7 +200,7 @@ async fn the_outcomes_that_are_stored_can_be_chosen() {
     }
 }
 
-/// What a call ends with comes last, if it has sent anything before.
+/// The outcome of a call comes last, if the call has sent anything before.
 #[tokio::test]
 async fn an_outcome_in_the_trailers_counts() {
     // The last one ends without any.

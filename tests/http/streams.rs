@@ -105,7 +105,7 @@ impl Drop for Scripted {
     }
 }
 
-/// What a handler says about its body.
+/// The announcements of a handler about its body.
 #[derive(Clone, Default)]
 struct Said {
     /// By the body itself.
