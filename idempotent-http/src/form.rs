@@ -1,10 +1,11 @@
 //! Forms that are handled once: a token in the page, consumed by whoever sends it first.
 
-use crate::body::{BoxError, ResponseBody, Unread, read};
+use crate::body::{BoxError, ResponseBody, Whole};
 use crate::headers::has_media_type;
 use crate::orphans::{MAX_ORPHANS, Orphans};
 use crate::panics::{Panicked, catch_panic};
-use crate::problem::{internal_error, overloaded, respond};
+use crate::problem::{Dialect, handler_failed, hook_panicked, overloaded};
+use crate::request_body::{RequestBody, read};
 use crate::response::is_transient_problem;
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
@@ -215,10 +216,10 @@ type Answer<B, E> = Result<Response<ResponseBody<B>>, E>;
 
 impl<S, B, R> Service<Request<B>> for FormService<S>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
-    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
     R: Body<Data = Bytes> + Send + 'static,
 {
@@ -235,6 +236,7 @@ where
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
         if request.method().is_safe() {
+            let request = request.map(RequestBody::passed);
             return Box::pin(
                 async move { Ok(inner.call(request).await?.map(ResponseBody::passed)) },
             );
@@ -249,32 +251,27 @@ async fn handle<S, B, R>(
     request: Request<B>,
 ) -> Answer<R, S::Error>
 where
-    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
-    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
     R: Body<Data = Bytes> + Send + 'static,
 {
     let (parts, body) = request.into_parts();
     let body = match read(body, settings.max_bytes).await {
         Ok(body) => body,
-        Err(Unread::TooLarge) => {
-            let kind = ProblemType::BodyTooLarge;
-            return Ok(respond(&problem(kind, "forms are read whole, up to a limit")));
-        }
-        Err(Unread::Incomplete) => {
-            return Ok(respond(&problem(ProblemType::BodyIncomplete, "it was cut off")));
-        }
+        Err(unread) => return Ok(Dialect::Http.respond(&unread.problem("forms"))),
     };
     if Handle::try_current().is_err() {
         let kind = ProblemType::Misconfigured;
         tracing::error!(target: "idempotent", "forms need a tokio runtime around the service");
-        return Ok(respond(&problem(kind, kind.title())));
+        return Ok(Dialect::Http.respond(&problem(kind, kind.title())));
     }
     // Detachable from before the token is used up: a client that goes away, as a browser does on a
     // second click, must not leave a token that is used and a form that is not handled.
     if settings.orphans.count() >= settings.max_orphans {
-        return Ok(respond(&overloaded()));
+        return Ok(Dialect::Http.respond(&overloaded()));
     }
     let (client, handled) = settings.orphans.exchange();
     let handler = detachable(async move {
@@ -285,8 +282,7 @@ where
     drop(client);
     match answer {
         Ok(answer) => answer,
-        // `bound_to` panicked.
-        Err(Panicked) => Ok(internal_error()),
+        Err(Panicked) => Ok(Dialect::Http.respond(&hook_panicked("bound_to"))),
     }
 }
 
@@ -322,17 +318,16 @@ async fn run<S, B, R>(
     settings: Arc<Settings>,
     mut inner: S,
     parts: Parts,
-    body: Bytes,
+    body: Whole,
 ) -> Answer<R, S::Error>
 where
-    S: Service<Request<B>, Response = Response<R>>,
-    B: From<Bytes>,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>>,
 {
-    let (used, owner) = match consume(&settings, &parts, &body).await {
+    let (used, owner) = match consume(&settings, &parts, body.bytes()).await {
         Ok(consumed) => consumed,
-        Err(problem) => return Ok(respond(&problem)),
+        Err(problem) => return Ok(Dialect::Http.respond(&problem)),
     };
-    let request = Request::from_parts(parts, B::from(body));
+    let request = Request::from_parts(parts, RequestBody::read(body));
     let answer = catch_panic(pin!(async { inner.call(request).await })).await;
     let mut response = match answer {
         Ok(Ok(response))
@@ -347,7 +342,7 @@ where
             }
             return match failed {
                 Ok(answer) => answer.map(|response| response.map(ResponseBody::passed)),
-                Err(Panicked) => Ok(internal_error()),
+                Err(Panicked) => Ok(Dialect::Http.respond(&handler_failed())),
             };
         }
     };
@@ -393,7 +388,7 @@ mod tests {
     #[derive(Clone)]
     struct Handler;
 
-    impl Service<Request<Full<Bytes>>> for Handler {
+    impl Service<Request<RequestBody<Full<Bytes>>>> for Handler {
         type Response = Response<Full<Bytes>>;
         type Error = Infallible;
         type Future = Ready<Result<Self::Response, Infallible>>;
@@ -402,7 +397,7 @@ mod tests {
             Poll::Ready(Ok(()))
         }
 
-        fn call(&mut self, _: Request<Full<Bytes>>) -> Self::Future {
+        fn call(&mut self, _: Request<RequestBody<Full<Bytes>>>) -> Self::Future {
             ready(Ok(Response::default()))
         }
     }

@@ -126,16 +126,84 @@ pub(crate) fn replayed<'a>(
     })
 }
 
-/// Whether a body has this media type, which is the same in any case and with any parameters.
+/// Media types of bodies that are made and read piece by piece.
+const STREAMS: &[&str] = &[
+    "application/json-seq",
+    "application/jsonl",
+    "application/ndjson",
+    "application/stream+json",
+    "application/x-ndjson",
+    "multipart/x-mixed-replace",
+    "text/event-stream",
+];
+
+/// The media type of a body, without its parameters.
+fn media_type(headers: &HeaderMap) -> Option<&[u8]> {
+    let value = headers.get(header::CONTENT_TYPE)?.as_bytes();
+    value.split(|byte| *byte == b';').next().map(<[u8]>::trim_ascii)
+}
+
+/// `true` if a body has this media type, which is the same in any case and with any parameters.
 pub(crate) fn has_media_type(headers: &HeaderMap, wanted: &str) -> bool {
-    let value = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let media_type = value.and_then(|value| value.split(|byte| *byte == b';').next());
-    media_type.is_some_and(|it| it.trim_ascii().eq_ignore_ascii_case(wanted.as_bytes()))
+    media_type(headers).is_some_and(|it| it.eq_ignore_ascii_case(wanted.as_bytes()))
+}
+
+/// `true` if the media type of a body says that it is read piece by piece.
+pub(crate) fn is_stream(headers: &HeaderMap) -> bool {
+    STREAMS.iter().any(|wanted| has_media_type(headers, wanted))
+}
+
+/// The kinds of bodies that carry a call of gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grpc {
+    /// Over HTTP/2: the status of the call is in the head or in the trailers.
+    Native,
+    /// For browsers: the status of the call is in the body.
+    Web,
+}
+
+/// The kind of gRPC that a body carries, if it does.
+pub(crate) fn grpc(headers: &HeaderMap) -> Option<Grpc> {
+    const NATIVE: &[u8] = b"application/grpc";
+    let media_type = media_type(headers)?;
+    let (start, rest) = media_type.split_at_checked(NATIVE.len())?;
+    match rest.first() {
+        _ if !start.eq_ignore_ascii_case(NATIVE) => None,
+        None | Some(b'+') => Some(Grpc::Native),
+        Some(_) => Some(Grpc::Web),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of_type(media_type: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(media_type))])
+    }
+
+    #[test]
+    fn streams_are_known_by_their_media_type() {
+        for stream in STREAMS.iter().chain(&["Text/Event-Stream; charset=utf-8"]) {
+            assert!(is_stream(&of_type(stream)), "{stream}");
+        }
+        for other in ["application/json", "application/octet-stream", "text/event-stream-2"] {
+            assert!(!is_stream(&of_type(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn grpc_is_known_by_its_media_type() {
+        for native in ["application/grpc", "application/grpc+proto", "Application/gRPC+json;a=b"] {
+            assert_eq!(grpc(&of_type(native)), Some(Grpc::Native), "{native}");
+        }
+        for web in ["application/grpc-web", "application/grpc-web-text+proto"] {
+            assert_eq!(grpc(&of_type(web)), Some(Grpc::Web), "{web}");
+        }
+        for other in ["application/json", "application/grp", "text/plain"] {
+            assert_eq!(grpc(&of_type(other)), None, "{other}");
+        }
+    }
 
     #[test]
     fn the_lists_are_sorted() {

@@ -1,8 +1,10 @@
 //! The identity of a request: its key, its scope, and the operation that they name.
 
-use crate::body::{Unread, read};
+use crate::body::{BoxError, Whole};
+use crate::request_body::{RequestBody, read};
 use crate::scope::NoScope;
 use crate::settings::{Host, Presence, Settings};
+use crate::unread::Unread;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::request::Parts;
@@ -21,19 +23,23 @@ pub(crate) struct Known<B> {
 /// The body of a request, as far as it was needed to know whose it is.
 pub(crate) enum Arrived<B> {
     Flowing(B),
-    Whole(Bytes),
+    Whole(Whole),
 }
 
-impl<B: Body<Data = Bytes> + From<Bytes>> Arrived<B> {
-    pub(crate) fn into_body(self) -> B {
+impl<B> Arrived<B>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    pub(crate) fn into_body(self) -> RequestBody<B> {
         match self {
-            Self::Flowing(body) => body,
-            Self::Whole(body) => B::from(body),
+            Self::Flowing(body) => RequestBody::passed(body),
+            Self::Whole(body) => RequestBody::read(body),
         }
     }
 
     /// All of it.
-    pub(crate) async fn whole(self, limit: usize) -> Result<Bytes, Unread> {
+    pub(crate) async fn whole(self, limit: usize) -> Result<Whole, Unread> {
         match self {
             Self::Flowing(body) => read(body, limit).await,
             Self::Whole(body) => Ok(body),
@@ -43,8 +49,8 @@ impl<B: Body<Data = Bytes> + From<Bytes>> Arrived<B> {
 
 /// The reason for which a request is not handled.
 pub(crate) enum NotKnown {
-    /// A function of the user's panicked.
-    Panicked,
+    /// This hook of the user's panicked.
+    Panicked(&'static str),
     Refused(Problem),
     Unread(Unread),
 }
@@ -52,7 +58,7 @@ pub(crate) enum NotKnown {
 impl From<NoScope> for NotKnown {
     fn from(no_scope: NoScope) -> Self {
         match no_scope {
-            NoScope::Panicked => Self::Panicked,
+            NoScope::Panicked => Self::Panicked("scope"),
             NoScope::Refused(problem) => Self::Refused(problem),
         }
     }
@@ -66,6 +72,7 @@ pub(crate) async fn known<B>(
 ) -> Result<Known<B>, NotKnown>
 where
     B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
 {
     let body = match settings.sources.reads_body() {
         false => Arrived::Flowing(body),
@@ -77,12 +84,12 @@ where
     };
     let read: &[u8] = match &body {
         Arrived::Flowing(_) => b"",
-        Arrived::Whole(body) => body,
+        Arrived::Whole(body) => body.bytes(),
     };
     let key = match catch_unwind(AssertUnwindSafe(|| key(settings, parts, read))) {
         Ok(Ok(key)) => key,
         Ok(Err(problem)) => return Err(NotKnown::Refused(problem)),
-        Err(_) => return Err(NotKnown::Panicked),
+        Err(_) => return Err(NotKnown::Panicked("key_from")),
     };
     let Some(scope) = &settings.scope else {
         if key.is_some() && has_credentials(parts) && !is_scoped_outside() {

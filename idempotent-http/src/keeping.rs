@@ -51,6 +51,8 @@ fn retention<R>(exchange: &Exchange<R>) -> Duration {
     let extensions = match exchange {
         Exchange::Whole { response, .. } => response.extensions(),
         Exchange::Live(response) => response.extensions(),
+        // Only read from a store.
+        Exchange::Flowed(_) => return RETENTION,
     };
     extensions.get::<Keeping>().map_or(RETENTION, |keeping| keeping.retention)
 }

@@ -33,7 +33,8 @@ use tower_layer::Layer;
 /// # Defaults
 /// `POST` and `PATCH` are guarded. Keys are optional, and are looked for in `Idempotency-Key`,
 /// `Idempotent-Token` and `X-Idempotency-Key`. A repeat with another body or query is refused (422), one
-/// while the first is in progress as well (409). Responses of up to 960 KiB are kept for 24 hours;
+/// while the first is in progress as well (409). Responses of up to 960 KiB are kept for 24 hours, if
+/// they announce their length or end without a pause of 100 milliseconds; others flow to their client.
 /// 401, 403, 405, 407, 408, 411, 413, 414, 415, 425, 429, 431 and 5xx are not kept, and free the key.
 /// Keys of all clients are one set: where clients must not see each other's, set a
 /// [`scope`](Self::scope).
@@ -93,6 +94,24 @@ impl IdempotencyLayer {
             Ok(()) => Ok(self),
             Err(error) => Err(error.clone()),
         }
+    }
+
+    /// Turns the layer on, as it is by default, or off: then every request passes untouched, whatever
+    /// key it carries, and its response too.
+    ///
+    /// ```
+    /// use idempotent_http::IdempotencyLayer;
+    /// use idempotent_runtime::Idempotency;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// let layer = IdempotencyLayer::new(&idem, "shop").enabled(!cfg!(debug_assertions));
+    /// # drop(layer);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn enabled(self, is_enabled: bool) -> Self {
+        self.with(|it| it.is_enabled = is_enabled)
     }
 
     /// Only puts the key and the scope in place, as the ambient ones of `#[idempotent]` functions

@@ -1,27 +1,32 @@
 //! The response of a handler: stored, sent on as it comes, or not kept at all.
 
-use crate::body::{Gathered, ResponseBody};
-use crate::exchange::Exchange;
+use crate::body::ResponseBody;
+use crate::exchange::{Exchange, Replay, not_stored};
+use crate::gather::{Gathered, Length};
+use crate::grpc;
 use crate::header::IDEMPOTENCY_PROBLEM;
-use crate::headers::has_media_type;
+use crate::headers::{self, Grpc};
 use crate::keeping;
 use crate::panics::Panicked;
-use crate::problem::{internal_error, respond};
+use crate::problem::{Dialect, handler_failed};
 use crate::service::{NoStore, Streaming};
 use crate::settings::Settings;
-use http::{Response, response};
+use http::{Response, StatusCode, response};
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Error, Outcome};
+use idempotent_runtime::{Error, Outcome, Recorded};
 
-/// What a client gets.
+/// The answer to a client.
 pub(crate) type Answer<B, E> = Result<Response<ResponseBody<B>>, E>;
 
-/// Why there is no answer to keep.
+/// Reasons for which there is no answer to keep.
 pub(crate) enum NoAnswer<R, E> {
     Refused(Error),
     /// The response goes to its client, and the key is freed.
     Freed(Box<Response<ResponseBody<R>>>),
+    /// The body of the response broke off, and the key is freed: what the client would get is not an
+    /// answer.
+    BrokeOff,
     /// The inner service failed.
     Failed(E),
 }
@@ -32,22 +37,27 @@ impl<R, E> From<Error> for NoAnswer<R, E> {
     }
 }
 
-/// What a handler makes of a request, for the instance.
+/// The result of a handler, as the instance gets it.
 ///
 /// Boxed, because it is handed on several times.
 pub(crate) type Kept<R, E> = Result<Box<Exchange<R>>, NoAnswer<R, E>>;
 
-/// What the instance makes of it.
+/// The result of the instance.
 pub(crate) type Ran<R, E> = Result<Outcome<Box<Exchange<R>>>, NoAnswer<R, E>>;
 
-pub(crate) fn answer<R, E>(ran: Result<Ran<R, E>, Panicked>) -> Answer<R, E> {
+pub(crate) fn answer<R, E>(ran: Result<Ran<R, E>, Panicked>, dialect: Dialect) -> Answer<R, E> {
     match ran {
-        Err(Panicked) => Ok(internal_error()),
-        Ok(Ok(outcome)) if outcome.replayed => Ok(outcome.value.into_replay()),
-        Ok(Ok(outcome)) => Ok(outcome.value.into_first()),
+        Err(Panicked) | Ok(Err(NoAnswer::BrokeOff)) => Ok(dialect.respond(&handler_failed())),
+        Ok(Ok(outcome)) if outcome.replayed => Ok(match outcome.value.into_replay() {
+            Replay::Response(response) => response,
+            Replay::NotRetained(status) => dialect.respond(&not_retained(status)),
+        }),
+        Ok(Ok(outcome)) if outcome.recorded == Recorded::Yes => Ok(outcome.value.into_first()),
+        // It ran without protection, or the store has not taken it.
+        Ok(Ok(outcome)) => Ok(not_stored(outcome.value.into_first())),
         Ok(Err(NoAnswer::Freed(response))) => Ok(*response),
         Ok(Err(NoAnswer::Failed(error))) => Err(error),
-        Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&refusal(&error))),
+        Ok(Err(NoAnswer::Refused(error))) => Ok(dialect.respond(&refusal(&error))),
     }
 }
 
@@ -60,10 +70,19 @@ fn refusal(error: &Error) -> Problem {
     problem
 }
 
-/// Whether a response is stored, flows, or frees its key.
+fn not_retained(status: StatusCode) -> Problem {
+    let status = status.as_u16();
+    let detail = format!(
+        "handled before with status {status}, but the result was not retained (it was not \
+         handled again)"
+    );
+    Problem::new(ProblemType::ResultNotRetained, detail).original_status(status)
+}
+
+/// The fate of a response whose head is known.
 pub(crate) enum Sorted<R> {
-    /// If it is not too large.
-    Kept(response::Parts, R),
+    /// Stored, if its body can be kept.
+    Kept(response::Parts, R, Length),
     Live(Response<ResponseBody<R>>),
     Freed(Response<ResponseBody<R>>),
 }
@@ -73,47 +92,73 @@ pub(crate) fn sort<R: Body>(
     mut response: Response<R>,
     limit: usize,
 ) -> Sorted<R> {
-    let is_stored = settings.stores(response.status())
+    let status = response.status();
+    let outcome = match headers::grpc(response.headers()) {
+        // Otherwise it is in the trailers, and not known yet.
+        Some(Grpc::Native) if status == StatusCode::OK => grpc::outcome(response.headers()),
+        _ => Some(status),
+    };
+    let is_stored = outcome.is_none_or(|outcome| settings.stores(outcome))
         && response.extensions().get::<NoStore>().is_none()
         && !is_transient_problem(&response);
     if !is_stored {
         return Sorted::Freed(response.map(ResponseBody::passed));
     }
     keeping::note(settings, &mut response);
-    if is_stream(&response, limit) {
+    let length = Length::announced(response.headers(), &response.body().size_hint(), limit);
+    if is_stream(&response, length) {
         return Sorted::Live(response.map(ResponseBody::passed));
     }
     let (parts, body) = response.into_parts();
-    Sorted::Kept(parts, body)
+    Sorted::Kept(parts, body, length)
 }
 
-/// What is kept of a response whose body was read.
+/// Keeps a response whose body was read, if it takes no more than `most` bytes.
 pub(crate) fn keep<R: Body, E>(
+    settings: &Settings,
     parts: response::Parts,
     gathered: Result<Gathered<R>, R::Error>,
     most: usize,
 ) -> Kept<R, E> {
-    match gathered {
-        Ok(Gathered::Whole(body, trailers)) => {
-            let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
-            Ok(Box::new(if whole.fits(most) { whole } else { whole.into_live() }))
+    let whole = match gathered {
+        Ok(Gathered::Whole(whole)) => whole,
+        Ok(Gathered::Live(body)) => {
+            return Ok(Box::new(Exchange::Live(Response::from_parts(parts, body))));
         }
-        Ok(Gathered::Live(body)) => Ok(Box::new(Exchange::Live(Response::from_parts(parts, body)))),
-        // The handler's body broke off: what the client would get is not an answer.
-        Err(_) => Err(NoAnswer::Freed(Box::new(internal_error()))),
+        Err(_) => return Err(NoAnswer::BrokeOff),
+    };
+    if headers::grpc(&parts.headers) == Some(Grpc::Native) {
+        let outcome = whole.trailers().or(Some(&parts.headers)).and_then(grpc::outcome);
+        // A call without an outcome broke off.
+        if !outcome.is_some_and(|outcome| settings.stores(outcome)) {
+            let response = Response::from_parts(parts, ResponseBody::whole(whole));
+            return Err(NoAnswer::Freed(Box::new(response)));
+        }
     }
+    let (data, trailers) = whole.into_parts();
+    let exchange = Exchange::Whole { response: Response::from_parts(parts, data), trailers };
+    Ok(Box::new(if exchange.fits(most) { exchange } else { exchange.into_live() }))
 }
 
-/// Whether a function further in was refused for a reason that passes, whatever the status says.
+/// `true` if a function further in was refused for a reason that passes, whatever the status says.
 pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
     let code = response.headers().get(IDEMPOTENCY_PROBLEM).and_then(|code| code.to_str().ok());
     code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }
 
-fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
+/// `true` for a response that flows from its head on.
+fn is_stream<R>(response: &Response<R>, length: Length) -> bool {
+    let is_said_to_flow = || {
+        headers::is_stream(response.headers())
+            || headers::grpc(response.headers()) == Some(Grpc::Web)
+    };
     // What follows a change of protocols is not in the response.
     response.status().is_informational()
-        || has_media_type(response.headers(), "text/event-stream")
         || response.extensions().get::<Streaming>().is_some()
-        || response.body().size_hint().lower() > limit as u64
+        || match length {
+            Length::TooLarge => true,
+            Length::Unknown => is_said_to_flow(),
+            // It is complete, whatever its type.
+            Length::Fits => false,
+        }
 }

@@ -1,13 +1,15 @@
 //! One request on its way through the layer.
 
-use crate::body::{BoxError, ResponseBody, Unread, gather};
+use crate::body::{BoxError, ResponseBody};
 use crate::exchange::Exchange;
 use crate::extract;
+use crate::gather::{Bounds, gather};
 use crate::identity::{Known, NotKnown, known, operation, place};
 use crate::keeping::answers;
 use crate::orphans::HandlerEnd;
 use crate::panics::catch_panic;
-use crate::problem::{internal_error, overloaded, respond};
+use crate::problem::{Dialect, hook_panicked, overloaded};
+use crate::request_body::RequestBody;
 use crate::response::{Answer, Kept, NoAnswer, Sorted, answer, keep, sort};
 use crate::settings::{Settings, Usage};
 use bytes::Bytes;
@@ -53,10 +55,10 @@ impl<S> IdempotencyService<S> {
 
 impl<S, B, R> Service<Request<B>> for IdempotencyService<S>
 where
-    S: Service<Request<B>, Response = Response<R>> + Clone + Send + 'static,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
-    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Into<BoxError> + Send,
@@ -76,21 +78,22 @@ where
         let settings = Arc::clone(&self.settings);
         if !settings.guards(request.method()) {
             extract::put(request.extensions_mut(), None);
-            return Box::pin(pass(inner, request));
+            return Box::pin(pass(inner, request.map(RequestBody::passed)));
         }
         match request.extensions().get::<Guarded>() {
             None => Box::pin(handle(settings, inner, request)),
             Some(Guarded { is_scoped: false }) if settings.scope.is_some() => {
-                Box::pin(ready(Ok(respond(&scope_ignored(&settings)))))
+                let dialect = Dialect::of(request.headers());
+                Box::pin(ready(Ok(dialect.respond(&scope_ignored(&settings)))))
             }
-            Some(_) => Box::pin(pass(inner, request)),
+            Some(_) => Box::pin(pass(inner, request.map(RequestBody::passed))),
         }
     }
 }
 
-async fn pass<S, B, R>(mut inner: S, request: Request<B>) -> Answer<R, S::Error>
+async fn pass<S, B, R>(mut inner: S, request: Request<RequestBody<B>>) -> Answer<R, S::Error>
 where
-    S: Service<Request<B>, Response = Response<R>>,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>>,
 {
     Ok(inner.call(request).await?.map(ResponseBody::passed))
 }
@@ -101,21 +104,25 @@ fn handle<S, B, R>(
     request: Request<B>,
 ) -> impl Future<Output = Answer<R, S::Error>> + Send
 where
-    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
-    B: Body<Data = Bytes> + From<Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {
     // Not an async function: its arguments would lie in its future twice.
     let (mut parts, body) = request.into_parts();
+    let dialect = Dialect::of(&parts.headers);
     async move {
         let Known { key, scope, body } = match known(&settings, &parts, body).await {
             Ok(known) => known,
-            Err(NotKnown::Refused(problem)) => return Ok(respond(&problem)),
-            Err(NotKnown::Unread(unread)) => return Ok(respond(&unread_problem(&unread))),
-            Err(NotKnown::Panicked) => return Ok(internal_error()),
+            Err(NotKnown::Refused(problem)) => return Ok(dialect.respond(&problem)),
+            Err(NotKnown::Unread(unread)) => {
+                return Ok(dialect.respond(&unread.problem("keyed requests")));
+            }
+            Err(NotKnown::Panicked(hook)) => return Ok(dialect.respond(&hook_panicked(hook))),
         };
         extract::put(&mut parts.extensions, key.as_deref());
         let key = match (settings.usage, key) {
@@ -131,22 +138,22 @@ where
         };
         let body = match body.whole(settings.max_request_bytes).await {
             Ok(body) => body,
-            Err(unread) => return Ok(respond(&unread_problem(&unread))),
+            Err(unread) => return Ok(dialect.respond(&unread.problem("keyed requests"))),
         };
         let may_start = settings.may_start_handlers();
         let (client, handled) = settings.orphans.exchange();
         let ran = {
-            let operation = || operation(&settings, &parts, &body, &key, scope.as_deref());
+            let operation = || operation(&settings, &parts, body.bytes(), &key, scope.as_deref());
             // The comparison of payloads may be a function of the user's.
             let Ok(mut operation) = catch_unwind(AssertUnwindSafe(operation)) else {
-                return Ok(internal_error());
+                return Ok(dialect.respond(&hook_panicked("payload")));
             };
             if !may_start {
                 operation = operation.repeats_only();
             }
             let place = place(Some(key), scope.as_deref());
             parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
-            let request = Request::from_parts(parts, B::from(body));
+            let request = Request::from_parts(parts, RequestBody::read(body));
             let handler = handler(Arc::clone(&settings), inner, request, place, handled);
             catch_panic(pin!(operation.run_in_place(answers(&settings), handler))).await
         };
@@ -156,9 +163,9 @@ where
             Ok(Err(NoAnswer::Refused(error)))
                 if !may_start && error.kind() == ErrorKind::StoreFull =>
             {
-                Ok(respond(&overloaded()))
+                Ok(dialect.respond(&overloaded()))
             }
-            ran => answer(ran),
+            ran => answer(ran, dialect),
         }
     }
 }
@@ -171,28 +178,16 @@ fn scope_ignored(settings: &Settings) -> Problem {
     Problem::new(kind, format!("{} (it was not handled)", kind.title()))
 }
 
-fn unread_problem(unread: &Unread) -> Problem {
-    match unread {
-        Unread::TooLarge => {
-            let detail = "keyed requests are read whole, up to a limit (it was not handled)";
-            Problem::new(ProblemType::BodyTooLarge, detail)
-        }
-        Unread::Incomplete => {
-            Problem::new(ProblemType::BodyIncomplete, "it was cut off (it was not handled)")
-        }
-    }
-}
-
 /// The handler, and what is kept of its response. Boxed: it is large, and handed on several times.
 fn handler<S, B, R>(
     settings: Arc<Settings>,
     mut inner: S,
-    request: Request<B>,
+    request: Request<RequestBody<B>>,
     place: Ambient,
     handled: HandlerEnd,
 ) -> Pin<Box<impl Future<Output = Kept<R, S::Error>> + Send>>
 where
-    S: Service<Request<B>, Response = Response<R>> + Send + 'static,
+    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
     B: Send + 'static,
@@ -205,11 +200,13 @@ where
         // What the instance would not keep is not read either.
         let most = settings.instance.config().max_value_bytes;
         let limit = settings.max_response_bytes.min(most);
-        let (parts, body) = match sort(&settings, response, limit) {
-            Sorted::Kept(parts, body) => (parts, body),
+        let (parts, body, length) = match sort(&settings, response, limit) {
+            Sorted::Kept(parts, body, length) => (parts, body, length),
             Sorted::Live(response) => return Ok(Box::new(Exchange::Live(response))),
             Sorted::Freed(response) => return Err(NoAnswer::Freed(Box::new(response))),
         };
-        keep(parts, gather(body, limit).await, most)
+        let clock = &settings.instance;
+        let bounds = Bounds { bytes: limit, pause: settings.stream_after, clock };
+        keep(&settings, parts, gather(body, length, bounds).await, most)
     }))
 }

@@ -27,6 +27,7 @@ pub(crate) type RetentionBy = Arc<dyn Fn(StatusCode, &HeaderMap) -> Option<Durat
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) instance: Idempotency,
+    pub(crate) is_enabled: bool,
     pub(crate) operation: Cow<'static, str>,
     pub(crate) usage: Usage,
     pub(crate) presence: Presence,
@@ -38,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) payload: Payload,
     pub(crate) max_request_bytes: usize,
     pub(crate) max_response_bytes: usize,
+    pub(crate) stream_after: Duration,
     pub(crate) is_stored: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
     pub(crate) header_choices: Option<Arc<HeaderChoices>>,
     /// `None` leaves it to the instance's configuration, here and in the settings below.
@@ -98,6 +100,7 @@ impl Settings {
     pub(crate) fn new(instance: Idempotency, operation: Cow<'static, str>) -> Self {
         Self {
             instance,
+            is_enabled: true,
             operation,
             usage: Usage::Exchange,
             presence: Presence::Optional,
@@ -109,6 +112,7 @@ impl Settings {
             payload: Payload::Bytes,
             max_request_bytes: MEBIBYTE,
             max_response_bytes: MEBIBYTE - MEBIBYTE / 16,
+            stream_after: Duration::from_millis(100),
             is_stored: Arc::new(is_deterministic),
             header_choices: None,
             wait: Some(Duration::ZERO),
@@ -129,7 +133,7 @@ impl Settings {
 
     /// Safe methods pass whatever the settings say.
     pub(crate) fn guards(&self, method: &Method) -> bool {
-        !method.is_safe() && self.methods.contains(method)
+        self.is_enabled && !method.is_safe() && self.methods.contains(method)
     }
 
     /// Whether another handler may start: those whose client has gone are bounded.
@@ -210,6 +214,7 @@ impl fmt::Debug for Settings {
         formatter
             .debug_struct("Settings")
             .field("operation", &self.operation)
+            .field("enabled", &self.is_enabled)
             .field("usage", &self.usage)
             .field("presence", &self.presence)
             .field("sources", &self.sources)

@@ -13,6 +13,7 @@ use crate::switch::{DISABLED, Switch};
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,6 +123,13 @@ impl Idempotency {
             First::Left(()) => Drained::All,
             First::Right(()) => Drained::Left { attempts: self.in_flight() },
         }
+    }
+
+    /// Waits on the clock of this instance, for layers around it. Any runtime may poll it, also one
+    /// without timers.
+    #[doc(hidden)]
+    pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
+        self.0.sleep_until(self.0.clock.now().after(duration))
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {

@@ -89,6 +89,10 @@ problem_types! {
     BodyTooLarge = 413 "body-too-large" "the body is too large";
     /// The body ended early.
     BodyIncomplete = 400 "body-incomplete" "the body ended early";
+    /// The body cannot be decoded.
+    BodyUndecodable = 400 "body-undecodable" "the body cannot be decoded";
+    /// The handler panicked, or its response broke off.
+    HandlerFailed = 500 "handler-failed" "the handler failed";
     /// The form has no token.
     FormTokenMissing = 400 "form-token-missing" "the form has no token";
     /// The form was sent before.
@@ -124,6 +128,7 @@ impl ProblemType {
                 | Self::ShuttingDown
                 | Self::ScopeUnavailable
                 | Self::BodyIncomplete
+                | Self::HandlerFailed
         )
     }
 }
@@ -156,18 +161,26 @@ pub struct Problem {
     kind: ProblemType,
     detail: String,
     retry_after: Option<Duration>,
+    original_status: Option<u16>,
 }
 
 impl Problem {
     /// A problem with what can be said about this case. The detail must hold no key and no value.
     pub fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), retry_after: None }
+        Self { kind, detail: detail.into(), retry_after: None, original_status: None }
     }
 
     /// Adds when a repeat makes sense.
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
+        self
+    }
+
+    /// Adds the status of the response that the request got when it was handled.
+    #[must_use]
+    pub fn original_status(mut self, status: u16) -> Self {
+        self.original_status = Some(status);
         self
     }
 
@@ -184,14 +197,17 @@ impl Problem {
 
     /// The body, as JSON.
     pub fn to_json(&self) -> String {
-        serde_json::json!({
+        let mut json = serde_json::json!({
             "type": self.kind.uri(),
             "title": self.kind.title(),
             "status": self.kind.status(),
             "detail": self.detail,
             "code": self.kind.code(),
-        })
-        .to_string()
+        });
+        if let Some(status) = self.original_status {
+            json["original_status"] = status.into();
+        }
+        json.to_string()
     }
 }
 
@@ -310,6 +326,16 @@ mod tests {
         assert_eq!(json["code"], "in-progress");
         assert_eq!(json["detail"], "please wait (it was not handled)");
         assert!(json["type"].as_str().unwrap().ends_with("/docs/problems/in-progress.md"));
+    }
+
+    #[test]
+    fn the_status_of_what_was_handled_before_is_told_where_it_is_known() {
+        let json = |problem: Problem| -> serde_json::Value {
+            serde_json::from_str(&problem.to_json()).unwrap()
+        };
+        let problem = Problem::new(ProblemType::ResultNotRetained, "not again");
+        assert_eq!(json(problem.clone()).get("original_status"), None);
+        assert_eq!(json(problem.original_status(201))["original_status"], 201);
     }
 
     #[test]

@@ -89,6 +89,15 @@ impl Reply {
         assert_eq!(self.header("idempotency-problem"), None);
     }
 
+    /// As [`is_first`](Self::is_first), of a response that a repeat may not get.
+    #[track_caller]
+    pub(crate) fn is_not_stored(&self, status: u16, text: &str) {
+        assert_eq!((self.status.as_u16(), self.text()), (status, text), "{self:?}");
+        assert_eq!(self.header("idempotent-replayed"), None);
+        assert_eq!(self.header("idempotent-stored"), Some("false"));
+        assert_eq!(self.header("idempotency-problem"), None);
+    }
+
     #[track_caller]
     pub(crate) fn is_replay_of(&self, first: &Reply) {
         assert!(self.is_replay(), "{self:?}");

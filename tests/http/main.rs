@@ -4,10 +4,12 @@
 mod ambient;
 mod bench;
 mod client;
+mod composition;
 mod errors;
 mod extractor;
 mod flight;
 mod forms;
+mod grpc;
 mod in_place;
 mod independence;
 mod key_sources;
@@ -26,4 +28,5 @@ mod settings;
 mod sizes;
 mod statuses;
 mod store_down;
+mod streams;
 mod unreliable;

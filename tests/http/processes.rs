@@ -92,7 +92,7 @@ impl Said {
                 Self::Replay { attempt: attempt(reply), value: text(reply) }
             }
             (409, Some("in-progress"), None) => Self::InProgress,
-            (500, None, None) => Self::Failed,
+            (500, Some("handler-failed"), None) => Self::Failed,
             _ => panic!("{reply:?}: {}", text(reply)),
         }
     }

@@ -114,7 +114,7 @@ async fn no_answer_and_no_line_of_the_log_shows_a_key_or_a_payload() {
         let (key, payload) = (secret(), secret());
         let replies = refusals(&bench, &key, &payload).await;
         let problems = replies.iter().filter(|it| it.headers.contains_key("idempotency-problem"));
-        assert_eq!(problems.count(), 11);
+        assert_eq!(problems.count(), 12);
         for reply in &replies {
             assert!(!shows(reply, &key) && !shows(reply, &payload), "{reply:?}");
         }

@@ -18,7 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -48,7 +48,31 @@ pub(crate) async fn serve(router: Router) -> Server {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    let client = reqwest::Client::builder()
+    Server::new(address, task)
+}
+
+impl Server {
+    /// A server of any kind, which gets the connections to a port.
+    pub(crate) fn around(
+        listener: TcpListener,
+        handle: impl Fn(TcpStream) + Send + 'static,
+    ) -> Self {
+        let address = listener.local_addr().unwrap();
+        let accept = async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                handle(connection);
+            }
+        };
+        Self::new(address, tokio::spawn(accept))
+    }
+
+    fn new(address: SocketAddr, task: JoinHandle<()>) -> Self {
+        Self { address, client: client(), task }
+    }
+}
+
+fn client() -> reqwest::Client {
+    reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         // A connection that the server closes must not be taken for a free one.
@@ -56,8 +80,7 @@ pub(crate) async fn serve(router: Router) -> Server {
         // Far beyond what any answer needs: a request that hangs is a test that fails.
         .timeout(Duration::from_secs(60))
         .build()
-        .unwrap();
-    Server { address, client, task }
+        .unwrap()
 }
 
 /// Calls `answer` for every method, and counts its runs by path.

@@ -7,6 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl IdempotencyLayer {
+    /// Sets the longest pause in a response that is stored; 100 milliseconds by default.
+    ///
+    /// A response is read whole before its client gets any of it. One that does not announce its
+    /// length may be a stream: if it pauses for longer than this, or has not ended ten times as long
+    /// after its first pause, it flows to its client, and a repeat is told that the result was not
+    /// retained (409). A pause before the first piece of the body counts, one before the head does not.
+    /// A response that announces its length is waited for, however slowly it comes.
+    ///
+    /// Zero lets every response flow that is not there at once.
+    #[must_use]
+    pub fn stream_after(self, pause: Duration) -> Self {
+        self.with(|it| it.stream_after = pause)
+    }
+
     /// Replays this header, although it counts as one of a single exchange or person.
     ///
     /// `Set-Cookie` hands the first caller's cookies to whoever repeats the request: only where a

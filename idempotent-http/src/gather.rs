@@ -1,0 +1,199 @@
+//! Reads the body of a response, so that it can be stored, and lets go of it in time.
+//!
+//! A client gets nothing of a response while it is gathered. A body that announces its length is
+//! waited for: it ends. One that does not may be a stream that goes on for hours. It is handed on as
+//! soon as it is larger than what is kept, pauses for too long, or has not ended some time after it
+//! first paused. A pause counts before the first piece, too: the head of the response waits for it.
+//!
+//! None of this depends on the client. If it has gone, a body that is handed on is dropped, so that
+//! no stream is read for nobody; a body that ends in time is stored.
+
+use crate::body::{ResponseBody, Whole};
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, HeaderMap};
+use http_body::{Body, SizeHint};
+use idempotent_runtime::Idempotency;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// A response's body, as far as it was read.
+pub(crate) enum Gathered<B> {
+    Whole(Whole),
+    /// The pieces that were read, and the rest.
+    Live(ResponseBody<B>),
+}
+
+/// Bounds on the reading of a body.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds<'a> {
+    /// The largest body that is read whole.
+    pub(crate) bytes: usize,
+    /// The longest pause of a body whose length is not known.
+    pub(crate) pause: Duration,
+    /// The instance whose clock counts.
+    pub(crate) clock: &'a Idempotency,
+}
+
+/// A body whose length is not known ends within this many of the longest pauses after its first one.
+/// A stream of small pauses would otherwise be withheld until it is too large.
+const PAUSES: u32 = 10;
+
+/// The length of a body, as its response announces it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// No more than is kept.
+    Fits,
+    TooLarge,
+    Unknown,
+}
+
+impl Length {
+    /// The length that a body announces, or that its header does.
+    pub(crate) fn announced(headers: &HeaderMap, hint: &SizeHint, limit: usize) -> Self {
+        let limit = limit as u64;
+        let header = || headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+        match hint.upper().or_else(header) {
+            _ if hint.lower() > limit => Self::TooLarge,
+            Some(length) if length <= limit => Self::Fits,
+            // By its header. What the body itself says is an upper bound.
+            Some(_) if hint.upper().is_none() => Self::TooLarge,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Reads a response's body within bounds.
+pub(crate) async fn gather<B>(
+    body: B,
+    length: Length,
+    bounds: Bounds<'_>,
+) -> Result<Gathered<B>, B::Error>
+where
+    B: Body<Data = Bytes>,
+{
+    let mut body = Box::pin(body);
+    let mut pauses = Pauses { length, bounds, this: None, all: None };
+    // Most bodies come in one piece.
+    let mut read = VecDeque::with_capacity(1);
+    let mut bytes = 0;
+    let mut trailers = None;
+    loop {
+        let next = poll_fn(|context| match body.as_mut().poll_frame(context) {
+            Poll::Ready(frame) => Poll::Ready(Next::Came(frame)),
+            Poll::Pending => pauses.poll(context).map(|()| Next::TooLate),
+        });
+        let frame = match next.await {
+            Next::Came(Some(frame)) => frame?,
+            Next::Came(None) => break,
+            Next::TooLate => return Ok(Gathered::Live(ResponseBody::live(read, body))),
+        };
+        pauses.end();
+        match frame.into_data() {
+            Ok(data) => {
+                bytes += data.len();
+                read.push_back(data);
+                if bytes > bounds.bytes {
+                    return Ok(Gathered::Live(ResponseBody::live(read, body)));
+                }
+            }
+            Err(frame) => {
+                trailers = frame.into_trailers().ok();
+                // Nothing follows trailers.
+                break;
+            }
+        }
+    }
+    let data = match read.len() {
+        1 => read.pop_front().unwrap_or_default(),
+        _ => read.into_iter().fold(BytesMut::with_capacity(bytes), joined).freeze(),
+    };
+    Ok(Gathered::Whole(Whole::new(data, trailers)))
+}
+
+fn joined(mut all: BytesMut, part: Bytes) -> BytesMut {
+    all.extend_from_slice(&part);
+    all
+}
+
+/// The next thing that happens to a body.
+enum Next<F> {
+    Came(F),
+    /// It has paused for too long.
+    TooLate,
+}
+
+type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The pauses of a body. Timers are set when it first pauses: most bodies never do.
+struct Pauses<'a> {
+    length: Length,
+    bounds: Bounds<'a>,
+    /// The end of the longest pause, counted from where this one began.
+    this: Option<Timer>,
+    /// The end of the longest time, counted from where the first one began.
+    all: Option<Timer>,
+}
+
+impl Pauses<'_> {
+    /// Ready when a body that makes its client wait has done so for too long.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Bounds { pause, clock, .. } = self.bounds;
+        if self.length == Length::Fits {
+            return Poll::Pending;
+        }
+        if pause.is_zero() {
+            return Poll::Ready(());
+        }
+        let timer = |after| move || -> Timer { Box::pin(clock.sleep(after)) };
+        let this = self.this.get_or_insert_with(timer(pause));
+        let all = self.all.get_or_insert_with(timer(pause.saturating_mul(PAUSES)));
+        match (this.as_mut().poll(context), all.as_mut().poll(context)) {
+            (Poll::Pending, Poll::Pending) => Poll::Pending,
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// The body goes on.
+    fn end(&mut self) {
+        self.this = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(lower: u64, upper: Option<u64>) -> SizeHint {
+        let mut hint = SizeHint::new();
+        hint.set_lower(lower);
+        if let Some(upper) = upper {
+            hint.set_upper(upper);
+        }
+        hint
+    }
+
+    fn announced(header: Option<&'static str>, hint: SizeHint) -> Length {
+        let mut headers = HeaderMap::new();
+        if let Some(header) = header {
+            headers.insert(CONTENT_LENGTH, header.parse().unwrap());
+        }
+        Length::announced(&headers, &hint, 8)
+    }
+
+    #[test]
+    fn a_length_is_known_from_the_body_or_from_its_header() {
+        assert_eq!(announced(None, hint(8, Some(8))), Length::Fits);
+        assert_eq!(announced(None, hint(0, Some(8))), Length::Fits);
+        assert_eq!(announced(Some("8"), hint(0, None)), Length::Fits);
+        assert_eq!(announced(None, hint(9, Some(9))), Length::TooLarge);
+        assert_eq!(announced(None, hint(9, None)), Length::TooLarge);
+        assert_eq!(announced(Some("9"), hint(0, None)), Length::TooLarge);
+        assert_eq!(announced(None, hint(0, None)), Length::Unknown);
+        assert_eq!(announced(Some("soon"), hint(0, None)), Length::Unknown);
+        // It may be shorter than its upper bound.
+        assert_eq!(announced(None, hint(0, Some(9))), Length::Unknown);
+    }
+}
