@@ -8,7 +8,8 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-type EncodeFn<T> = fn(&Codecs, &T) -> Result<Vec<u8>, CodecError>;
+/// `None`: the value has no bytes, by intent.
+type EncodeFn<T> = fn(&Codecs, &T) -> Option<Encoding>;
 type DecodeFn<T> = fn(&Codecs, &[u8]) -> Result<T, CodecError>;
 
 /// How final errors are written and read, and which they are.
@@ -97,7 +98,7 @@ impl<T, E> Answers<T, E> {
     }
 
     pub(crate) fn encode_value(&self, codecs: &Codecs, value: &T) -> Option<Encoding> {
-        self.value.map(|(encode, _)| encode(codecs, value))
+        self.value.and_then(|(encode, _)| encode(codecs, value))
     }
 
     pub(crate) fn decode_value(&self, codecs: &Codecs, bytes: &[u8]) -> Result<T, CodecError> {
@@ -112,7 +113,7 @@ impl<T, E> Answers<T, E> {
         let (encode, _, is_final) = self.error?;
         call_hook("final_errors", || is_final(error))
             .unwrap_or(false)
-            .then(|| encode(codecs, error))
+            .then(|| encode(codecs, error))?
     }
 
     pub(crate) fn decode_error(&self, codecs: &Codecs, bytes: &[u8]) -> Result<E, CodecError> {
@@ -136,19 +137,21 @@ impl<T, E> Answers<T, E> {
 
 pub(crate) type Encoding = Result<Vec<u8>, CodecError>;
 
-fn encode<T: Serialize>(codecs: &Codecs, value: &T) -> Encoding {
-    codecs.encode(value)
+fn encode<T: Serialize>(codecs: &Codecs, value: &T) -> Option<Encoding> {
+    Some(codecs.encode(value))
 }
 
 fn decode<T: DeserializeOwned>(codecs: &Codecs, bytes: &[u8]) -> Result<T, CodecError> {
     codecs.decode(bytes)
 }
 
-fn encode_bytes<T: StoredBytes>(_: &Codecs, value: &T) -> Encoding {
-    let mut bytes = spare::take();
-    bytes.push(id::BYTES);
-    value.write_to(&mut bytes)?;
-    Ok(bytes)
+fn encode_bytes<T: StoredBytes>(_: &Codecs, value: &T) -> Option<Encoding> {
+    value.has_bytes().then(|| {
+        let mut bytes = spare::take();
+        bytes.push(id::BYTES);
+        value.write_to(&mut bytes)?;
+        Ok(bytes)
+    })
 }
 
 fn decode_bytes<T: StoredBytes>(_: &Codecs, stored: &[u8]) -> Result<T, CodecError> {

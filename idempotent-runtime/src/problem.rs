@@ -79,6 +79,10 @@ problem_types! {
     ShuttingDown = 503 "shutting-down" "this server is shutting down";
     /// The server is set up wrongly.
     Misconfigured = 500 "misconfigured" "the server is set up wrongly";
+    /// The client has begun as many keys as it may in a period.
+    TooManyKeys = 429 "too-many-keys" "too many new keys";
+    /// No request with this key has an answer or is in progress.
+    UnknownKey = 404 "unknown-key" "no request with this key is known";
     /// It is not known on whose behalf the request is made.
     ScopeMissing = 403 "scope-missing" "it is not known on whose behalf this request is made";
     /// The body is larger than a keyed request may have.
@@ -117,6 +121,7 @@ impl ProblemType {
                 | Self::StoreFull
                 | Self::NotReplicated
                 | Self::ShuttingDown
+                | Self::TooManyKeys
                 | Self::BodyIncomplete
         )
     }
@@ -163,6 +168,11 @@ impl Problem {
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
+    }
+
+    /// What can be said about this case: that the request was handled or not, among other things.
+    pub fn detail(&self) -> &str {
+        &self.detail
     }
 
     /// Which problem it is.

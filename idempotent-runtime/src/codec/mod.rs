@@ -106,6 +106,14 @@ pub trait StoredBytes: Sized {
     /// The value cannot be kept. It is then recorded without one.
     fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError>;
 
+    /// `false` if the value has no bytes by intent, as a stream has none.
+    ///
+    /// It is then recorded without a value, and [`write_to`](Self::write_to) is not called: nothing
+    /// is reported as not kept.
+    fn has_bytes(&self) -> bool {
+        true
+    }
+
     /// Reads what [`write_to`](Self::write_to) wrote.
     ///
     /// # Errors
@@ -116,6 +124,10 @@ pub trait StoredBytes: Sized {
 impl<T: StoredBytes> StoredBytes for Box<T> {
     fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
         T::write_to(self, bytes)
+    }
+
+    fn has_bytes(&self) -> bool {
+        T::has_bytes(self)
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
