@@ -112,6 +112,10 @@ impl<B> ResponseBody<B> {
         Self(Kind::Passed(Box::pin(body)))
     }
 
+    pub(crate) fn of(data: Bytes) -> Self {
+        Self::whole(data, None)
+    }
+
     pub(crate) fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
         Self(Kind::Whole { data: (!data.is_empty()).then_some(data), trailers })
     }

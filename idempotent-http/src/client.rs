@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_defaults_outlast_the_lease_of_a_server_that_died() {
-        let layer = Settings::new(Idempotency::in_memory().unwrap());
+        let layer = Settings::new(Idempotency::in_memory().unwrap(), "shop".into());
         let lease = layer.instance.config().lease;
         let retry = Retry::new();
         assert!(retry.patience > lease);

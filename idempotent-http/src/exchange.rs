@@ -21,7 +21,16 @@ pub(crate) enum Exchange<B> {
     /// Read whole; it is stored.
     Whole { response: Response<Bytes>, trailers: Option<HeaderMap> },
     /// It flows, and is not stored; that it happened is.
-    Live(Response<ResponseBody<B>>),
+    Live(Response<ResponseBody<B>>, Unstored),
+}
+
+/// The reason for which a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unstored {
+    /// It is meant to flow.
+    Stream,
+    /// It is larger than what is stored.
+    TooLarge,
 }
 
 impl<B> Exchange<B> {
@@ -31,18 +40,19 @@ impl<B> Exchange<B> {
             Self::Whole { response, trailers } => {
                 response.map(|body| ResponseBody::whole(body, trailers))
             }
-            Self::Live(mut response) => {
+            Self::Live(mut response, _) => {
                 response.headers_mut().insert(STORED, HeaderValue::from_static("false"));
                 response
             }
         }
     }
 
-    /// The same response, not to be stored.
+    /// The same response, which is too large to be stored.
     pub(crate) fn into_live(self) -> Self {
         match self {
             Self::Whole { response, trailers } => {
-                Self::Live(response.map(|body| ResponseBody::whole(body, trailers)))
+                let response = response.map(|body| ResponseBody::whole(body, trailers));
+                Self::Live(response, Unstored::TooLarge)
             }
             live => live,
         }
@@ -72,9 +82,16 @@ impl<B> Exchange<B> {
 /// their length before them. Trailers are not kept.
 impl<B> StoredBytes for Exchange<B> {
     fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
-        let Self::Whole { response, .. } = self else {
-            return Err(CodecError::new("the response is a stream"));
+        let response = match self {
+            Self::Whole { response, .. } => response,
+            Self::Live(_, Unstored::Stream) => return Err(CodecError::new("it is a stream")),
+            Self::Live(_, Unstored::TooLarge) => {
+                return Err(CodecError::new("the response is larger than what is stored"));
+            }
         };
+        if response.status().is_informational() {
+            return Err(CodecError::new("an interim response cannot be replayed"));
+        }
         bytes.push(VERSION);
         bytes.extend(response.status().as_u16().to_be_bytes());
         let count_at = bytes.len();
@@ -91,6 +108,10 @@ impl<B> StoredBytes for Exchange<B> {
         bytes[count_at..count_at + 2].copy_from_slice(&count.to_be_bytes());
         bytes.extend(response.body());
         Ok(())
+    }
+
+    fn has_bytes(&self) -> bool {
+        !matches!(self, Self::Live(_, Unstored::Stream))
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {

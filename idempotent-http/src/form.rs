@@ -2,8 +2,10 @@
 
 use crate::body::{BoxError, ResponseBody, Unread, read};
 use crate::headers::has_media_type;
+use crate::identity::{misconfigured, principal};
 use crate::panics::{Panicked, catch_panic};
-use crate::problem::{internal_error, respond};
+use crate::problem::internal_error;
+use crate::refusal::Refusals;
 use crate::response::is_transient_problem;
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
@@ -11,6 +13,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
+use idempotent_runtime::observe::{Ending, PendingCall};
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken, ambient};
 use std::fmt;
@@ -50,9 +53,12 @@ pub struct FormTokens {
 }
 
 #[derive(Clone)]
-struct Settings {
+pub(crate) struct Settings {
     instance: Idempotency,
     business_type: String,
+    /// The name under which forms are reported.
+    operation: String,
+    pub(crate) refusals: Refusals,
     owner: Option<ScopeOf>,
     expire: Duration,
     field: String,
@@ -63,9 +69,12 @@ struct Settings {
 impl FormTokens {
     /// Tokens for one kind of form, good for ten minutes, for whoever has them.
     pub fn new(instance: &Idempotency, business_type: impl Into<String>) -> Self {
+        let business_type = business_type.into();
         let settings = Settings {
             instance: instance.clone(),
-            business_type: business_type.into(),
+            operation: Tokens::operation_name(&business_type),
+            business_type,
+            refusals: Refusals::default(),
             owner: None,
             expire: Duration::from_secs(600),
             field: "form_token".to_owned(),
@@ -75,7 +84,7 @@ impl FormTokens {
         Self { settings: Arc::new(settings) }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
     }
@@ -155,7 +164,7 @@ impl Settings {
     fn owner(&self, parts: &Parts) -> Result<Option<String>, Problem> {
         match &self.owner {
             None => Ok(None),
-            Some(owner) => match owner(parts).filter(|owner| !owner.is_empty()) {
+            Some(owner) => match principal("bound_to", owner, parts)? {
                 Some(owner) => Ok(Some(owner)),
                 None => {
                     Err(problem(ProblemType::ScopeMissing, "nobody is known to send this form"))
@@ -244,20 +253,15 @@ where
     R: Body<Data = Bytes> + Send + 'static,
 {
     let (parts, body) = request.into_parts();
-    let body = match read(body, settings.max_bytes).await {
-        Ok(body) => body,
-        Err(Unread::TooLarge) => {
-            let kind = ProblemType::BodyTooLarge;
-            return Ok(respond(&problem(kind, "forms are read whole, up to a limit")));
+    let (body, runtime) = {
+        let call = PendingCall::new(&settings.operation);
+        match take_up(&settings, body).await {
+            Ok(taken) => {
+                call.hand_over();
+                taken
+            }
+            Err(problem) => return Ok(settings.refusals.refuse(call, &problem, &parts)),
         }
-        Err(Unread::Incomplete) => {
-            return Ok(respond(&problem(ProblemType::BodyIncomplete, "it was cut off")));
-        }
-    };
-    let Ok(runtime) = Handle::try_current() else {
-        let kind = ProblemType::Misconfigured;
-        tracing::error!(target: "idempotent", "forms need a tokio runtime around the service");
-        return Ok(respond(&problem(kind, kind.title())));
     };
     // In a task of its own, from before the token is used up: a client that goes away, as a browser
     // does on a second click, must not leave a token that is used and a form that is not handled.
@@ -265,9 +269,27 @@ where
     let place = ambient::current().unwrap_or_default();
     match runtime.spawn(ambient::scope(place, handler).in_current_span()).await {
         Ok(answer) => answer,
-        // `bound_to` panicked, or the runtime is shutting down.
+        // The runtime is shutting down.
         Err(_) => Ok(internal_error()),
     }
+}
+
+/// The whole body of a form, and the runtime to handle it on.
+async fn take_up<B>(settings: &Settings, body: B) -> Result<(Bytes, Handle), Problem>
+where
+    B: Body<Data = Bytes>,
+{
+    let body = read(body, settings.max_bytes).await.map_err(|unread| match unread {
+        Unread::TooLarge => {
+            problem(ProblemType::BodyTooLarge, "forms are read whole, up to a limit")
+        }
+        Unread::Incomplete => problem(ProblemType::BodyIncomplete, "it was cut off"),
+    })?;
+    let Ok(runtime) = Handle::try_current() else {
+        tracing::error!(target: "idempotent", "forms need a tokio runtime around the service");
+        return Err(misconfigured());
+    };
+    Ok((body, runtime))
 }
 
 /// Uses the token of a form up.
@@ -308,9 +330,10 @@ where
     S: Service<Request<B>, Response = Response<R>>,
     B: From<Bytes>,
 {
+    let call = PendingCall::new(&settings.operation);
     let (used, owner) = match consume(&settings, &parts, &body).await {
         Ok(consumed) => consumed,
-        Err(problem) => return Ok(respond(&problem)),
+        Err(problem) => return Ok(settings.refusals.refuse(call, &problem, &parts)),
     };
     let request = Request::from_parts(parts, B::from(body));
     let answer = catch_panic(pin!(async { inner.call(request).await })).await;
@@ -326,11 +349,18 @@ where
                 tracing::warn!(target: "idempotent", %error, "a form token stays used");
             }
             return match failed {
-                Ok(answer) => answer.map(|response| response.map(ResponseBody::passed)),
-                Err(Panicked) => Ok(internal_error()),
+                Ok(answer) => {
+                    call.ends(Ending::Failed);
+                    answer.map(|response| response.map(ResponseBody::passed))
+                }
+                Err(Panicked) => {
+                    call.ends(Ending::Panicked);
+                    Ok(internal_error())
+                }
             };
         }
     };
+    call.ends(Ending::Executed);
     match settings.tokens(owner.as_deref()).issue(&settings.business_type).await {
         Ok(next) => {
             if let Ok(next) = HeaderValue::from_str(&next.to_string()) {

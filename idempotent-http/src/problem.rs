@@ -9,9 +9,13 @@ use idempotent_runtime::problem::{CODE_HEADER, MEDIA_TYPE, Problem};
 /// Says which problem a response is about.
 pub(crate) const CODE: HeaderName = HeaderName::from_static(CODE_HEADER);
 
-pub(crate) fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
-    let body = ResponseBody::whole(Bytes::from(problem.to_json()), None);
-    let mut response = Response::new(body);
+/// A problem as the layers answer with it: problem details, their code in a header, and
+/// `Cache-Control: no-store`.
+///
+/// For hooks that change a part of it, such as
+/// [`on_refusal`](crate::IdempotencyLayer::on_refusal).
+pub fn problem_response(problem: &Problem) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(problem.to_json()));
     let status = StatusCode::from_u16(problem.kind().status());
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
@@ -24,9 +28,9 @@ pub(crate) fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
     response
 }
 
-/// What a client gets if a handler or a resolver panicked, or if a response broke off.
+/// What a client gets if a handler panicked, or if a response broke off.
 pub(crate) fn internal_error<B>() -> Response<ResponseBody<B>> {
-    let mut response = Response::new(ResponseBody::whole(Bytes::new(), None));
+    let mut response = Response::new(ResponseBody::of(Bytes::new()));
     *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
     response
 }

@@ -1,10 +1,10 @@
 //! The response of a handler: stored, sent on as it comes, or not kept at all.
 
 use crate::body::{Gathered, ResponseBody};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Unstored};
 use crate::headers::has_media_type;
 use crate::panics::Panicked;
-use crate::problem::{CODE, internal_error, respond};
+use crate::problem::{CODE, internal_error};
 use crate::service::{NoStore, Streaming};
 use crate::settings::Settings;
 use http::{Response, response};
@@ -38,14 +38,17 @@ pub(crate) type Kept<R, E> = Result<Box<Exchange<R>>, NoAnswer<R, E>>;
 /// What the instance makes of it.
 pub(crate) type Ran<R, E> = Result<Outcome<Box<Exchange<R>>>, NoAnswer<R, E>>;
 
-pub(crate) fn answer<R, E>(ran: Result<Ran<R, E>, Panicked>) -> Answer<R, E> {
+pub(crate) fn answer<R, E>(
+    ran: Result<Ran<R, E>, Panicked>,
+    refuse: impl FnOnce(&Problem) -> Response<ResponseBody<R>>,
+) -> Answer<R, E> {
     match ran {
         Err(Panicked) => Ok(internal_error()),
         Ok(Ok(outcome)) if outcome.replayed => Ok(outcome.value.into_replay()),
         Ok(Ok(outcome)) => Ok(outcome.value.into_first()),
         Ok(Err(NoAnswer::Freed(response))) => Ok(*response),
         Ok(Err(NoAnswer::Failed(error))) => Err(error),
-        Ok(Err(NoAnswer::Refused(error))) => Ok(respond(&refusal(&error))),
+        Ok(Err(NoAnswer::Refused(error))) => Ok(refuse(&refusal(&error))),
     }
 }
 
@@ -62,7 +65,7 @@ fn refusal(error: &Error) -> Problem {
 pub(crate) enum Sorted<R> {
     /// If it is not too large.
     Kept(response::Parts, R),
-    Live(Response<ResponseBody<R>>),
+    Live(Response<ResponseBody<R>>, Unstored),
     Freed(Response<ResponseBody<R>>),
 }
 
@@ -73,8 +76,8 @@ pub(crate) fn sort<R: Body>(settings: &Settings, response: Response<R>, limit: u
     if !is_stored {
         return Sorted::Freed(response.map(ResponseBody::passed));
     }
-    if is_stream(&response, limit) {
-        return Sorted::Live(response.map(ResponseBody::passed));
+    if let Some(why) = flows(&response, limit) {
+        return Sorted::Live(response.map(ResponseBody::passed), why);
     }
     let (parts, body) = response.into_parts();
     Sorted::Kept(parts, body)
@@ -91,7 +94,10 @@ pub(crate) fn keep<R: Body, E>(
             let whole = Exchange::Whole { response: Response::from_parts(parts, body), trailers };
             Ok(Box::new(if whole.fits(most) { whole } else { whole.into_live() }))
         }
-        Ok(Gathered::Live(body)) => Ok(Box::new(Exchange::Live(Response::from_parts(parts, body)))),
+        Ok(Gathered::Live(body)) => {
+            let response = Response::from_parts(parts, body);
+            Ok(Box::new(Exchange::Live(response, Unstored::TooLarge)))
+        }
         // The handler's body broke off: what the client would get is not an answer.
         Err(_) => Err(NoAnswer::Freed(Box::new(internal_error()))),
     }
@@ -103,10 +109,15 @@ pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
     code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }
 
-fn is_stream<R: Body>(response: &Response<R>, limit: usize) -> bool {
+/// The reason for which a response is not read, if there is one.
+fn flows<R: Body>(response: &Response<R>, limit: usize) -> Option<Unstored> {
     // What follows a change of protocols is not in the response.
-    response.status().is_informational()
+    let is_stream = response.status().is_informational()
         || has_media_type(response.headers(), "text/event-stream")
-        || response.extensions().get::<Streaming>().is_some()
-        || response.body().size_hint().lower() > limit as u64
+        || response.extensions().get::<Streaming>().is_some();
+    if is_stream {
+        return Some(Unstored::Stream);
+    }
+    let is_too_large = response.body().size_hint().lower() > limit as u64;
+    is_too_large.then_some(Unstored::TooLarge)
 }

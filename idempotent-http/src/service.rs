@@ -2,18 +2,17 @@
 
 use crate::body::{BoxError, ResponseBody, Unread, gather, read};
 use crate::exchange::Exchange;
-use crate::identity::{Known, known, operation, place};
+use crate::identity::{Known, known, misconfigured, operation, place};
 use crate::panics::catch_panic;
-use crate::problem::{internal_error, respond};
 use crate::response::{Answer, Kept, NoAnswer, Sorted, answer, keep, sort};
 use crate::settings::{Settings, Usage};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use idempotent_runtime::observe::{self, PendingCall};
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Ambient, Answers, ambient};
 use std::future::{Future, ready};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -77,7 +76,10 @@ where
         match request.extensions().get::<Guarded>() {
             None => Box::pin(handle(settings, inner, request)),
             Some(Guarded { is_scoped: false }) if settings.scope.is_some() => {
-                Box::pin(ready(Ok(respond(&scope_ignored(&settings)))))
+                let (parts, _) = request.into_parts();
+                let call = PendingCall::new(&settings.operation);
+                let refused = settings.refusals.refuse(call, &scope_ignored(&settings), &parts);
+                Box::pin(ready(Ok(refused)))
             }
             Some(_) => Box::pin(pass(inner, request)),
         }
@@ -107,18 +109,18 @@ where
     // Not an async function: its arguments would lie in its future twice.
     let (mut parts, body) = request.into_parts();
     async move {
-        let known = catch_unwind(AssertUnwindSafe(|| known(&settings, &parts)));
-        let Known { key, scope } = match known {
-            Ok(Ok(known)) => known,
-            Ok(Err(problem)) => return Ok(respond(&problem)),
-            // The scope's resolver: nobody is known, and nothing is handled.
-            Err(_) => return Ok(internal_error()),
+        // What is refused here is reported here, and what an operation refuses, by the operation.
+        let call = PendingCall::new(&settings.operation);
+        let Known { key, scope } = match known(&settings, settings.presence, &parts) {
+            Ok(known) => known,
+            Err(problem) => return Ok(settings.refusals.refuse(call, &problem, &parts)),
         };
         let key = match (settings.usage, key) {
             (Usage::Exchange, Some(key)) => key,
             // A function further in has keys of its own: its scope does not depend on the client's
             // key.
             (_, key) => {
+                call.hand_over();
                 // Boxed: this path must not make the future of guarded requests larger.
                 let pass = Box::pin(pass(inner, Request::from_parts(parts, body)));
                 return ambient::scope(place(key, scope.as_deref()), pass).await;
@@ -126,8 +128,12 @@ where
         };
         let body = match read(body, settings.max_request_bytes).await {
             Ok(body) => body,
-            Err(unread) => return Ok(respond(&unread_problem(&unread))),
+            Err(unread) => {
+                return Ok(settings.refusals.refuse(call, &unread_problem(&unread), &parts));
+            }
         };
+        call.hand_over();
+        let head = settings.refusals.remember(&parts);
         let ran = {
             let operation = operation(&settings, &parts, &body, &key, scope.as_deref());
             let place = place(Some(key), scope.as_deref());
@@ -136,7 +142,10 @@ where
             let handler = handler(Arc::clone(&settings), inner, request, place);
             catch_panic(pin!(operation.run_detached(Answers::bytes(), handler))).await
         };
-        answer(ran)
+        answer(ran, |problem| {
+            observe::refused(&settings.operation, problem.kind());
+            settings.refusals.response(problem, head.as_deref()).map(ResponseBody::of)
+        })
     }
 }
 
@@ -144,8 +153,7 @@ where
 fn scope_ignored(settings: &Settings) -> Problem {
     let layer: &str = &settings.operation;
     tracing::error!(target: "idempotent", layer, "a layer without a scope is around one with a scope");
-    let kind = ProblemType::Misconfigured;
-    Problem::new(kind, format!("{} (it was not handled)", kind.title()))
+    misconfigured()
 }
 
 fn unread_problem(unread: &Unread) -> Problem {
@@ -182,7 +190,7 @@ where
         let limit = settings.max_response_bytes.min(most);
         let (parts, body) = match sort(&settings, response, limit) {
             Sorted::Kept(parts, body) => (parts, body),
-            Sorted::Live(response) => return Ok(Box::new(Exchange::Live(response))),
+            Sorted::Live(response, why) => return Ok(Box::new(Exchange::Live(response, why))),
             Sorted::Freed(response) => return Err(NoAnswer::Freed(Box::new(response))),
         };
         keep(parts, gather(body, limit).await, most)

@@ -2,6 +2,7 @@
 
 use crate::key::Sources;
 use crate::payload::Payload;
+use crate::refusal::Refusals;
 use http::request::Parts;
 use http::{Method, StatusCode};
 use idempotent_runtime::{Abandon, Idempotency};
@@ -32,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) lease: Option<Duration>,
     pub(crate) abandon: Option<Abandon>,
+    pub(crate) refusals: Refusals,
 }
 
 /// What the layer is for.
@@ -72,6 +74,7 @@ impl Settings {
             retention: DAY,
             lease: None,
             abandon: None,
+            refusals: Refusals::default(),
         }
     }
 
@@ -112,6 +115,7 @@ impl fmt::Debug for Settings {
             .field("wait", &self.wait)
             .field("retry_after", &self.retry_after)
             .field("retention", &self.retention)
+            .field("refusals", &self.refusals)
             .finish_non_exhaustive()
     }
 }
