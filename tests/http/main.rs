@@ -13,6 +13,7 @@ mod killed;
 mod layers;
 mod leases;
 mod load;
+mod operators;
 mod payload;
 mod processes;
 mod replay;
