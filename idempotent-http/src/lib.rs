@@ -46,6 +46,7 @@ mod refusal;
 mod response;
 mod service;
 mod settings;
+mod status;
 
 pub use body::ResponseBody;
 pub use form::{FormService, FormTokens};
@@ -54,3 +55,4 @@ pub use payload::Payload;
 pub use problem::problem_response;
 pub use record::{RecordHandle, StoredExchange};
 pub use service::{IdempotencyService, NoStore, Streaming};
+pub use status::StatusService;

@@ -21,6 +21,7 @@ mod retries;
 mod secrecy;
 mod server;
 mod sizes;
+mod status;
 mod statuses;
 mod store_down;
 mod unreliable;
