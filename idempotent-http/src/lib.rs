@@ -41,6 +41,7 @@ mod layer;
 mod panics;
 mod payload;
 mod problem;
+mod quota;
 mod record;
 mod refusal;
 mod response;

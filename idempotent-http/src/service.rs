@@ -2,8 +2,9 @@
 
 use crate::body::{BoxError, ResponseBody, Unread, gather, read};
 use crate::exchange::Exchange;
-use crate::identity::{Known, known, misconfigured, operation, place};
+use crate::identity::{Identity, Known, known, misconfigured, operation, place};
 use crate::panics::catch_panic;
+use crate::quota::{self, NewKey};
 use crate::response::{Answer, Kept, NoAnswer, Sorted, answer, keep, sort};
 use crate::settings::{Settings, Usage};
 use bytes::Bytes;
@@ -132,6 +133,16 @@ where
                 return Ok(settings.refusals.refuse(call, &unread_problem(&unread), &parts));
             }
         };
+        let identity = Identity::of(&parts, &key, scope.as_deref());
+        let admitted = match &settings.quota {
+            None => Ok(None),
+            // Boxed: it must not make the future of requests larger that are not counted.
+            Some(quota) => Box::pin(quota::admit(quota, &settings, identity)).await,
+        };
+        let new_key = match admitted {
+            Ok(new_key) => new_key,
+            Err(problem) => return Ok(settings.refusals.refuse(call, &problem, &parts)),
+        };
         call.hand_over();
         let head = settings.refusals.remember(&parts);
         let ran = {
@@ -139,7 +150,7 @@ where
             let place = place(Some(key), scope.as_deref());
             parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
             let request = Request::from_parts(parts, B::from(body));
-            let handler = handler(Arc::clone(&settings), inner, request, place);
+            let handler = handler(Arc::clone(&settings), inner, request, place, new_key);
             catch_panic(pin!(operation.run_detached(Answers::bytes(), handler))).await
         };
         answer(ran, |problem| {
@@ -174,6 +185,7 @@ fn handler<S, B, R>(
     mut inner: S,
     request: Request<B>,
     place: Ambient,
+    new_key: Option<NewKey>,
 ) -> Pin<Box<impl Future<Output = Kept<R, S::Error>> + Send>>
 where
     S: Service<Request<B>, Response = Response<R>> + Send + 'static,
@@ -184,6 +196,9 @@ where
     R::Error: Send,
 {
     Box::pin(ambient::scope(place, async move {
+        if let Some(new_key) = new_key {
+            new_key.starts();
+        }
         let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
         // What the instance would not keep is not read either.
         let most = settings.instance.config().max_value_bytes;

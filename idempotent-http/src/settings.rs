@@ -2,6 +2,7 @@
 
 use crate::key::Sources;
 use crate::payload::Payload;
+use crate::quota::Quota;
 use crate::refusal::Refusals;
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -34,6 +35,8 @@ pub(crate) struct Settings {
     pub(crate) lease: Option<Duration>,
     pub(crate) abandon: Option<Abandon>,
     pub(crate) refusals: Refusals,
+    /// Shared by all clones of a layer.
+    pub(crate) quota: Option<Arc<Quota>>,
 }
 
 /// What the layer is for.
@@ -75,6 +78,7 @@ impl Settings {
             lease: None,
             abandon: None,
             refusals: Refusals::default(),
+            quota: None,
         }
     }
 
@@ -116,6 +120,7 @@ impl fmt::Debug for Settings {
             .field("retry_after", &self.retry_after)
             .field("retention", &self.retention)
             .field("refusals", &self.refusals)
+            .field("quota", &self.quota)
             .finish_non_exhaustive()
     }
 }

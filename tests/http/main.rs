@@ -16,6 +16,8 @@ mod load;
 mod operators;
 mod payload;
 mod processes;
+mod quota;
+mod refusals;
 mod replay;
 mod retries;
 mod secrecy;
