@@ -83,6 +83,10 @@ impl<B> ResponseBody<B> {
         Self(Kind::Passed(Box::pin(body)))
     }
 
+    pub(crate) fn of(data: Bytes) -> Self {
+        Self::whole(Whole::new(data, None))
+    }
+
     pub(crate) fn whole(whole: Whole) -> Self {
         Self(Kind::Whole(whole))
     }

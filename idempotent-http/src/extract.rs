@@ -68,7 +68,7 @@ pub(crate) fn put(extensions: &mut Extensions, key: Option<&str>) {
 #[cfg(feature = "axum")]
 mod axum {
     use super::{IdempotencyKey, NoKey};
-    use crate::problem::Dialect;
+    use crate::problem::problem_response;
     use ::axum::body::Body;
     use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
     use ::axum::response::{IntoResponse, Response};
@@ -112,7 +112,7 @@ mod axum {
                 Self::MissingKey => ProblemType::MissingKey,
             };
             let problem = Problem::new(kind, format!("{} (it was not handled)", kind.title()));
-            Dialect::Http.respond::<Body>(&problem).map(Body::new)
+            problem_response(&problem).map(Body::from)
         }
     }
 

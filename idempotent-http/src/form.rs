@@ -4,9 +4,11 @@ use crate::body::{BoxError, ResponseBody, Whole};
 use crate::headers::has_media_type;
 use crate::orphans::{MAX_ORPHANS, Orphans};
 use crate::panics::{Panicked, catch_panic};
-use crate::problem::{Dialect, handler_failed, hook_panicked, overloaded};
+use crate::problem::{Dialect, handler_failed, misconfigured, overloaded};
+use crate::refusal::Refusals;
 use crate::request_body::{RequestBody, read};
 use crate::response::is_transient_problem;
+use crate::scope::principal;
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
@@ -14,6 +16,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use idempotent_runtime::detach::detachable;
+use idempotent_runtime::observe::{self, Ending, PendingCall};
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken};
 use std::fmt;
@@ -52,7 +55,9 @@ pub struct FormTokens {
 }
 
 #[derive(Clone)]
-struct Settings {
+pub(crate) struct Settings {
+    /// The name under which forms are reported.
+    operation: String,
     instance: Idempotency,
     business_type: String,
     owner: Option<ScopeOf>,
@@ -62,14 +67,17 @@ struct Settings {
     max_bytes: usize,
     orphans: Arc<Orphans>,
     max_orphans: usize,
+    pub(crate) refusals: Refusals,
 }
 
 impl FormTokens {
     /// Tokens for one kind of form, good for ten minutes, for whoever has them.
     pub fn new(instance: &Idempotency, business_type: impl Into<String>) -> Self {
+        let business_type = business_type.into();
         let settings = Settings {
+            operation: Tokens::operation_name(&business_type),
             instance: instance.clone(),
-            business_type: business_type.into(),
+            business_type,
             owner: None,
             expire: Duration::from_secs(600),
             field: "form_token".to_owned(),
@@ -77,11 +85,12 @@ impl FormTokens {
             max_bytes: 1 << 16,
             orphans: Arc::default(),
             max_orphans: MAX_ORPHANS,
+            refusals: Refusals::default(),
         };
         Self { settings: Arc::new(settings) }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
     }
@@ -168,7 +177,7 @@ impl Settings {
     fn owner(&self, parts: &Parts) -> Result<Option<String>, Problem> {
         match &self.owner {
             None => Ok(None),
-            Some(owner) => match owner(parts).filter(|owner| !owner.is_empty()) {
+            Some(owner) => match principal("bound_to", owner, parts)? {
                 Some(owner) => Ok(Some(owner)),
                 None => {
                     Err(problem(ProblemType::ScopeMissing, "nobody is known to send this form"))
@@ -259,31 +268,39 @@ where
     R: Body<Data = Bytes> + Send + 'static,
 {
     let (parts, body) = request.into_parts();
-    let body = match read(body, settings.max_bytes).await {
+    let call = PendingCall::new(&settings.operation);
+    let body = match take_up(&settings, body).await {
         Ok(body) => body,
-        Err(unread) => return Ok(Dialect::Http.respond(&unread.problem("forms"))),
+        Err(problem) => return Ok(settings.refusals.refuse(call, &problem, &parts)),
     };
-    if Handle::try_current().is_err() {
-        let kind = ProblemType::Misconfigured;
-        tracing::error!(target: "idempotent", "forms need a tokio runtime around the service");
-        return Ok(Dialect::Http.respond(&problem(kind, kind.title())));
-    }
+    call.hand_over();
     // Detachable from before the token is used up: a client that goes away, as a browser does on a
     // second click, must not leave a token that is used and a form that is not handled.
-    if settings.orphans.count() >= settings.max_orphans {
-        return Ok(Dialect::Http.respond(&overloaded()));
-    }
     let (client, handled) = settings.orphans.exchange();
-    let handler = detachable(async move {
+    let answer = detachable(async move {
         let _handled = handled;
         run(settings, inner, parts, body).await
-    });
-    let answer = catch_panic(pin!(handler)).await;
+    })
+    .await;
     drop(client);
-    match answer {
-        Ok(answer) => answer,
-        Err(Panicked) => Ok(Dialect::Http.respond(&hook_panicked("bound_to"))),
+    answer
+}
+
+/// The whole body of a form that can be handled.
+async fn take_up<B>(settings: &Settings, body: B) -> Result<Whole, Problem>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let body = read(body, settings.max_bytes).await.map_err(|unread| unread.problem("forms"))?;
+    if Handle::try_current().is_err() {
+        tracing::error!(target: "idempotent", "forms need a tokio runtime around the service");
+        return Err(misconfigured());
     }
+    if settings.orphans.count() >= settings.max_orphans {
+        return Err(overloaded());
+    }
+    Ok(body)
 }
 
 /// Uses the token of a form up.
@@ -323,10 +340,12 @@ async fn run<S, B, R>(
 where
     S: Service<Request<RequestBody<B>>, Response = Response<R>>,
 {
+    let call = PendingCall::new(&settings.operation);
     let (used, owner) = match consume(&settings, &parts, body.bytes()).await {
         Ok(consumed) => consumed,
-        Err(problem) => return Ok(Dialect::Http.respond(&problem)),
+        Err(problem) => return Ok(settings.refusals.refuse(call, &problem, &parts)),
     };
+    let head = settings.refusals.remember(&parts);
     let request = Request::from_parts(parts, RequestBody::read(body));
     let answer = catch_panic(pin!(async { inner.call(request).await })).await;
     let mut response = match answer {
@@ -341,11 +360,21 @@ where
                 tracing::warn!(target: "idempotent", %error, "a form token stays used");
             }
             return match failed {
-                Ok(answer) => answer.map(|response| response.map(ResponseBody::passed)),
-                Err(Panicked) => Ok(Dialect::Http.respond(&handler_failed())),
+                Ok(answer) => {
+                    call.ends(Ending::Failed);
+                    answer.map(|response| response.map(ResponseBody::passed))
+                }
+                Err(Panicked) => {
+                    call.ends(Ending::Panicked);
+                    observe::refused(&settings.operation, ProblemType::HandlerFailed);
+                    let head = head.as_deref();
+                    let failed = settings.refusals.response(&handler_failed(), head, Dialect::Http);
+                    Ok(failed.map(ResponseBody::of))
+                }
             };
         }
     };
+    call.ends(Ending::Executed);
     match settings.tokens(owner.as_deref()).issue(&settings.business_type).await {
         Ok(next) => {
             if let Ok(next) = HeaderValue::from_str(&next.to_string()) {

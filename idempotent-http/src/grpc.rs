@@ -4,7 +4,7 @@
 //! of a response without a body, and in the trailers of every other. It decides on what is stored, by
 //! the HTTP status that stands for it: so the settings of a layer hold for gRPC, too.
 
-use crate::body::ResponseBody;
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use idempotent_runtime::problem::ProblemType;
@@ -39,8 +39,8 @@ fn status(code: u8) -> StatusCode {
 }
 
 /// A refusal as a client of gRPC understands it.
-pub(crate) fn refusal<B>(kind: ProblemType, message: &str) -> Response<ResponseBody<B>> {
-    let mut response = Response::new(ResponseBody::default());
+pub(crate) fn refusal(kind: ProblemType, message: &str) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(STATUS, code(kind).into());
@@ -59,6 +59,8 @@ fn code(kind: ProblemType) -> u16 {
         (ProblemType::BodyIncomplete, _) | (_, 409) => 10,
         (_, 400 | 413) => 3,
         (_, 403) => 7,
+        (_, 404) => 5,
+        (_, 429) => 8,
         (_, 503) => 14,
         _ => 13,
     }
@@ -90,8 +92,9 @@ mod tests {
 
     #[test]
     fn outcomes_that_a_repeat_would_get_are_told_from_those_that_pass() {
-        let kept = ["0", "3", "5", "6", "7", "9", "11", "16"];
-        let freed = ["1", "2", "4", "8", "10", "12", "13", "14", "15", "17", "300", "", "ok"];
+        let kept = ["0", "3", "5", "6", "9", "11"];
+        let freed =
+            ["1", "2", "4", "7", "8", "10", "12", "13", "14", "15", "16", "17", "300", "", "ok"];
         for code in kept {
             assert!(is_deterministic(outcome_of(code).unwrap()), "{code}");
         }
@@ -104,7 +107,7 @@ mod tests {
     #[test]
     fn a_refusal_passes_for_grpc_if_it_passes_for_http() {
         for kind in ProblemType::ALL {
-            let response: Response<ResponseBody<()>> = refusal(*kind, "x");
+            let response = refusal(*kind, "x");
             let passes = !is_deterministic(outcome(response.headers()).unwrap());
             // `INTERNAL` counts as passing to a layer, and is final to most clients.
             let is_internal = response.headers()[STATUS] == "13";

@@ -1,16 +1,18 @@
 //! The identity of a request: its key, its scope, and the operation that they name.
 
 use crate::body::{BoxError, Whole};
+use crate::problem::{hook_panicked, misconfigured};
 use crate::request_body::{RequestBody, read};
-use crate::scope::NoScope;
 use crate::settings::{Host, Presence, Settings};
 use crate::unread::Unread;
 use bytes::Bytes;
+use http::Method;
 use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::request::Parts;
 use http_body::Body;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Ambient, Mode, Operation, ambient};
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What tells a request from others.
@@ -47,29 +49,13 @@ where
     }
 }
 
-/// The reason for which a request is not handled.
-pub(crate) enum NotKnown {
-    /// This hook of the user's panicked.
-    Panicked(&'static str),
-    Refused(Problem),
-    Unread(Unread),
-}
-
-impl From<NoScope> for NotKnown {
-    fn from(no_scope: NoScope) -> Self {
-        match no_scope {
-            NoScope::Panicked => Self::Panicked("scope"),
-            NoScope::Refused(problem) => Self::Refused(problem),
-        }
-    }
-}
-
 /// The key of a request, and on whose behalf it is made. Nobody can use a key.
 pub(crate) async fn known<B>(
     settings: &Settings,
+    presence: Presence,
     parts: &Parts,
     body: B,
-) -> Result<Known<B>, NotKnown>
+) -> Result<Known<B>, Problem>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -79,17 +65,17 @@ where
         // Boxed: this path must not make the future of other requests larger.
         true => match Box::pin(read(body, settings.max_request_bytes)).await {
             Ok(body) => Arrived::Whole(body),
-            Err(unread) => return Err(NotKnown::Unread(unread)),
+            Err(unread) => return Err(unread.problem("keyed requests")),
         },
     };
     let read: &[u8] = match &body {
         Arrived::Flowing(_) => b"",
         Arrived::Whole(body) => body.bytes(),
     };
-    let key = match catch_unwind(AssertUnwindSafe(|| key(settings, parts, read))) {
+    let key = match catch_unwind(AssertUnwindSafe(|| key(settings, presence, parts, read))) {
         Ok(Ok(key)) => key,
-        Ok(Err(problem)) => return Err(NotKnown::Refused(problem)),
-        Err(_) => return Err(NotKnown::Panicked("key_from")),
+        Ok(Err(problem)) => return Err(problem),
+        Err(_) => return Err(hook_panicked("key_from")),
     };
     let Some(scope) = &settings.scope else {
         if key.is_some() && has_credentials(parts) && !is_scoped_outside() {
@@ -100,20 +86,24 @@ where
     let scope = scope.of(settings, parts).await?;
     if key.is_some() && scope.is_none() {
         let detail = "nobody is known to make this request (it was not handled)";
-        return Err(NotKnown::Refused(Problem::new(ProblemType::ScopeMissing, detail)));
+        return Err(Problem::new(ProblemType::ScopeMissing, detail));
     }
     Ok(Known { key, scope, body })
 }
 
-fn key(settings: &Settings, parts: &Parts, body: &[u8]) -> Result<Option<String>, Problem> {
+fn key(
+    settings: &Settings,
+    presence: Presence,
+    parts: &Parts,
+    body: &[u8],
+) -> Result<Option<String>, Problem> {
     let key = settings.sources.key(parts, body)?;
     // Without a place for keys no request has one, and all of them would go unprotected.
     if (key.is_some() || settings.sources.is_empty()) && settings.check().is_err() {
-        let kind = ProblemType::Misconfigured;
-        return Err(Problem::new(kind, format!("{} (it was not handled)", kind.title())));
+        return Err(misconfigured());
     }
     match &key {
-        None if settings.presence == Presence::Required => {
+        None if presence == Presence::Required => {
             let detail = format!("send {} (it was not handled)", settings.sources);
             return Err(Problem::new(ProblemType::MissingKey, detail));
         }
@@ -149,27 +139,66 @@ pub(crate) fn place(key: Option<String>, scope: Option<&str>) -> Ambient {
     place
 }
 
-/// What the instance is asked to run.
-pub(crate) fn operation<'a>(
-    settings: &'a Settings,
+/// The parts of a request that name its record: those that agree in all of them are repeats of each
+/// other.
+///
+/// Requests, operators and those who ask for the status of a key all find the record by this type.
+#[derive(Clone)]
+pub(crate) struct Identity<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) path: &'a str,
+    /// Present if the layer tells hosts apart.
+    pub(crate) host: Option<Cow<'a, str>>,
+    pub(crate) key: &'a str,
+    pub(crate) scope: Option<&'a str>,
+}
+
+impl<'a> Identity<'a> {
+    pub(crate) fn of(
+        settings: &Settings,
+        parts: &'a Parts,
+        key: &'a str,
+        scope: Option<&'a str>,
+    ) -> Self {
+        let host = match settings.host {
+            Host::Ignored => None,
+            Host::PartOfTheKey => Some(Cow::Owned(host(parts))),
+        };
+        Self { method: &parts.method, path: path(parts), host, key, scope }
+    }
+
+    /// The operation on the record, as the layer is set up, whatever the payload.
+    pub(crate) fn operation<'s>(&self, settings: &'s Settings) -> Operation<'s> {
+        let operation = settings.instance.operation(settings.operation.clone()).mode(Mode::Strong);
+        let Self { method, path, host, key, scope } = self;
+        let operation = match host {
+            None => operation.key((method.as_str(), *path, *key)),
+            Some(host) => operation.key((method.as_str(), &**host, *path, *key)),
+        };
+        match scope {
+            Some(scope) => configured(settings, operation.scope(*scope)),
+            None => configured(settings, operation),
+        }
+    }
+}
+
+/// The operation on the record of a request, bound to the request's payload.
+pub(crate) fn operation<'s>(
+    settings: &'s Settings,
+    identity: &Identity<'_>,
     parts: &Parts,
     body: &[u8],
-    key: &str,
-    scope: Option<&str>,
-) -> Operation<'a> {
-    let operation = settings.instance.operation(settings.operation.clone()).mode(Mode::Strong);
-    let method = parts.method.as_str();
-    let mut operation = match settings.host {
-        Host::Ignored => operation.key((method, path(parts), key)),
-        Host::PartOfTheKey => operation.key((method, host(parts), path(parts), key)),
-    };
-    if let Some(scope) = scope {
-        operation = operation.scope(scope);
-    }
+) -> Operation<'s> {
+    let operation = identity.operation(settings);
     let query = settings.sources.query_without_key(parts);
-    if let Some(fingerprint) = settings.payload.fingerprint(parts, &query, body) {
-        operation = operation.fingerprint(fingerprint);
+    match settings.payload.fingerprint(parts, &query, body) {
+        Some(fingerprint) => operation.fingerprint(fingerprint),
+        None => operation,
     }
+}
+
+/// An operation with the layer's settings.
+fn configured<'s>(settings: &'s Settings, mut operation: Operation<'s>) -> Operation<'s> {
     if let Some(wait) = settings.wait {
         operation = operation.wait(wait);
     }
@@ -221,7 +250,7 @@ fn host(parts: &Parts) -> String {
 }
 
 /// The path that the client sent.
-fn path(parts: &Parts) -> &str {
+pub(crate) fn path(parts: &Parts) -> &str {
     // A router that nests another one takes its prefix off before inner layers see the path.
     #[cfg(feature = "axum")]
     if let Some(original) = parts.extensions.get::<axum::extract::OriginalUri>() {

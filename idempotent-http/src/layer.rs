@@ -66,7 +66,11 @@ impl IdempotencyLayer {
         Self { settings: Arc::new(Settings::new(instance.clone(), service.into())) }
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings)
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         let settings = Arc::make_mut(&mut self.settings);
         change(settings);
         settings.found = Found::default();

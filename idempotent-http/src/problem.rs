@@ -1,6 +1,5 @@
 //! Problems as responses.
 
-use crate::body::{ResponseBody, Whole};
 use crate::grpc;
 use crate::header::IDEMPOTENCY_PROBLEM;
 use crate::headers::{self, Grpc};
@@ -28,34 +27,32 @@ impl Dialect {
         }
     }
 
-    pub(crate) fn respond<B>(self, problem: &Problem) -> Response<ResponseBody<B>> {
-        let mut response = match self {
-            Self::Http => respond(problem),
+    /// The response that tells a client of this dialect about a problem.
+    pub(crate) fn response(self, problem: &Problem) -> Response<Bytes> {
+        match self {
+            Self::Http => problem_response(problem),
             Self::Grpc => grpc::refusal(problem.kind(), &problem.to_string()),
-        };
-        mark(&mut response, problem);
-        response
+        }
     }
 }
 
-/// Problem details as a response.
-fn respond<B>(problem: &Problem) -> Response<ResponseBody<B>> {
-    let body = ResponseBody::whole(Whole::new(Bytes::from(problem.to_json()), None));
-    let mut response = Response::new(body);
+/// A problem as the layers answer with it: problem details, their code in a header, and
+/// `Cache-Control: no-store`.
+///
+/// For hooks that change a part of it, such as
+/// [`on_refusal`](crate::IdempotencyLayer::on_refusal).
+pub fn problem_response(problem: &Problem) -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from(problem.to_json()));
     let status = StatusCode::from_u16(problem.kind().status());
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    response
-}
-
-/// Puts what every refusal says into its head.
-fn mark<B>(response: &mut Response<B>, problem: &Problem) {
     let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(IDEMPOTENCY_PROBLEM, HeaderValue::from_static(problem.kind().code()));
     if let Some(seconds) = problem.retry_after_seconds() {
         headers.insert(RETRY_AFTER, seconds.into());
     }
+    response
 }
 
 /// The problem of a handler that panicked, or whose response broke off.
@@ -67,6 +64,11 @@ pub(crate) fn handler_failed() -> Problem {
 /// The problem of a hook that panicked before the handler was reached.
 pub(crate) fn hook_panicked(hook: &'static str) -> Problem {
     tracing::error!(target: "idempotent", hook, "a hook panicked, and a request was refused");
+    misconfigured()
+}
+
+/// The problem of a service that is set up wrongly. Its log says how.
+pub(crate) fn misconfigured() -> Problem {
     let kind = ProblemType::Misconfigured;
     Problem::new(kind, format!("{} (it was not handled)", kind.title()))
 }

@@ -8,7 +8,7 @@ use crate::header::IDEMPOTENCY_PROBLEM;
 use crate::headers::{self, Grpc};
 use crate::keeping;
 use crate::panics::Panicked;
-use crate::problem::{Dialect, handler_failed};
+use crate::problem::handler_failed;
 use crate::service::{NoStore, Streaming};
 use crate::settings::Settings;
 use http::{Response, StatusCode, response};
@@ -45,19 +45,22 @@ pub(crate) type Kept<R, E> = Result<Box<Exchange<R>>, NoAnswer<R, E>>;
 /// The result of the instance.
 pub(crate) type Ran<R, E> = Result<Outcome<Box<Exchange<R>>>, NoAnswer<R, E>>;
 
-pub(crate) fn answer<R, E>(ran: Result<Ran<R, E>, Panicked>, dialect: Dialect) -> Answer<R, E> {
+pub(crate) fn answer<R, E>(
+    ran: Result<Ran<R, E>, Panicked>,
+    refuse: impl FnOnce(&Problem) -> Response<ResponseBody<R>>,
+) -> Answer<R, E> {
     match ran {
-        Err(Panicked) | Ok(Err(NoAnswer::BrokeOff)) => Ok(dialect.respond(&handler_failed())),
+        Err(Panicked) | Ok(Err(NoAnswer::BrokeOff)) => Ok(refuse(&handler_failed())),
         Ok(Ok(outcome)) if outcome.replayed => Ok(match outcome.value.into_replay() {
             Replay::Response(response) => response,
-            Replay::NotRetained(status) => dialect.respond(&not_retained(status)),
+            Replay::NotRetained(status) => refuse(&not_retained(status)),
         }),
         Ok(Ok(outcome)) if outcome.recorded == Recorded::Yes => Ok(outcome.value.into_first()),
         // It ran without protection, or the store has not taken it.
         Ok(Ok(outcome)) => Ok(not_stored(outcome.value.into_first())),
         Ok(Err(NoAnswer::Freed(response))) => Ok(*response),
         Ok(Err(NoAnswer::Failed(error))) => Err(error),
-        Ok(Err(NoAnswer::Refused(error))) => Ok(dialect.respond(&refusal(&error))),
+        Ok(Err(NoAnswer::Refused(error))) => Ok(refuse(&refusal(&error))),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::body::BoxError;
 use crate::panics::{Panicked, catch_panic};
+use crate::problem::hook_panicked;
 use crate::settings::{ScopeOf, Settings};
 use http::request::Parts;
 use idempotent_runtime::problem::{Problem, ProblemType};
@@ -24,23 +25,15 @@ pub(crate) enum Scope {
     Later(Arc<dyn Fn(&Parts) -> Resolving + Send + Sync>),
 }
 
-/// The reason for which there is no scope. In no case is the request handled.
-pub(crate) enum NoScope {
-    Panicked,
-    Refused(Problem),
-}
-
 impl Scope {
-    /// The scope of a request. An empty one is nobody's.
+    /// The scope of a request. An empty one is nobody's. If it cannot be found, nothing is handled.
     pub(crate) async fn of(
         &self,
         settings: &Settings,
         parts: &Parts,
-    ) -> Result<Option<String>, NoScope> {
+    ) -> Result<Option<String>, Problem> {
         let resolved = match self {
-            Self::AtOnce(scope_of) => {
-                catch_unwind(AssertUnwindSafe(|| Ok(scope_of(parts)))).map_err(|_| Panicked)
-            }
+            Self::AtOnce(scope_of) => return principal("scope", scope_of, parts),
             Self::Later(resolve) => match catch_unwind(AssertUnwindSafe(|| resolve(parts))) {
                 Ok(resolving) => catch_panic(pin!(resolving)).await,
                 Err(_) => Err(Panicked),
@@ -48,10 +41,21 @@ impl Scope {
         };
         match resolved {
             Ok(Ok(scope)) => Ok(scope.filter(|scope| !scope.is_empty())),
-            Ok(Err(error)) => Err(NoScope::Refused(unavailable(settings, &error))),
-            Err(Panicked) => Err(NoScope::Panicked),
+            Ok(Err(error)) => Err(unavailable(settings, &error)),
+            Err(Panicked) => Err(hook_panicked("scope")),
         }
     }
+}
+
+/// The principal of a request, as the service's own hook says; `None` if it is nobody's.
+pub(crate) fn principal(
+    hook: &'static str,
+    of: &ScopeOf,
+    parts: &Parts,
+) -> Result<Option<String>, Problem> {
+    let principal =
+        catch_unwind(AssertUnwindSafe(|| of(parts))).map_err(|_| hook_panicked(hook))?;
+    Ok(principal.filter(|principal| !principal.is_empty()))
 }
 
 fn unavailable(settings: &Settings, error: &BoxError) -> Problem {

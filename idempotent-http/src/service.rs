@@ -4,19 +4,22 @@ use crate::body::{BoxError, ResponseBody};
 use crate::exchange::Exchange;
 use crate::extract;
 use crate::gather::{Bounds, gather};
-use crate::identity::{Known, NotKnown, known, operation, place};
+use crate::identity::{Identity, Known, known, operation, place};
 use crate::keeping::answers;
 use crate::orphans::HandlerEnd;
 use crate::panics::catch_panic;
-use crate::problem::{Dialect, hook_panicked, overloaded};
+use crate::problem::{Dialect, hook_panicked, misconfigured, overloaded};
+use crate::quota::{self, NewKey};
 use crate::request_body::RequestBody;
 use crate::response::{Answer, Kept, NoAnswer, Sorted, answer, keep, sort};
 use crate::settings::{Settings, Usage};
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
+use idempotent_runtime::observe::{self, PendingCall};
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, ErrorKind, ambient};
+use idempotent_runtime::{Ambient, ambient};
 use std::future::{Future, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -83,8 +86,10 @@ where
         match request.extensions().get::<Guarded>() {
             None => Box::pin(handle(settings, inner, request)),
             Some(Guarded { is_scoped: false }) if settings.scope.is_some() => {
-                let dialect = Dialect::of(request.headers());
-                Box::pin(ready(Ok(dialect.respond(&scope_ignored(&settings)))))
+                let problem = scope_ignored(&settings);
+                let (parts, _) = request.into_parts();
+                let call = PendingCall::new(&settings.operation);
+                Box::pin(ready(Ok(settings.refusals.refuse(call, &problem, &parts))))
             }
             Some(_) => Box::pin(pass(inner, request.map(RequestBody::passed))),
         }
@@ -116,20 +121,23 @@ where
     let (mut parts, body) = request.into_parts();
     let dialect = Dialect::of(&parts.headers);
     async move {
-        let Known { key, scope, body } = match known(&settings, &parts, body).await {
-            Ok(known) => known,
-            Err(NotKnown::Refused(problem)) => return Ok(dialect.respond(&problem)),
-            Err(NotKnown::Unread(unread)) => {
-                return Ok(dialect.respond(&unread.problem("keyed requests")));
-            }
-            Err(NotKnown::Panicked(hook)) => return Ok(dialect.respond(&hook_panicked(hook))),
+        // What is refused here is reported here, and what an operation refuses, by the operation.
+        let call = PendingCall::new(&settings.operation);
+        let refuse = |call: PendingCall<'_>, problem: &Problem, parts: &Parts| {
+            Ok(settings.refusals.refuse(call, problem, parts))
         };
+        let Known { key, scope, body } =
+            match known(&settings, settings.presence, &parts, body).await {
+                Ok(known) => known,
+                Err(problem) => return refuse(call, &problem, &parts),
+            };
         extract::put(&mut parts.extensions, key.as_deref());
         let key = match (settings.usage, key) {
             (Usage::Exchange, Some(key)) => key,
             // A function further in has keys of its own: its scope does not depend on the client's
             // key.
             (_, key) => {
+                call.hand_over();
                 // Boxed: this path must not make the future of guarded requests larger.
                 let request = Request::from_parts(parts, body.into_body());
                 let pass = Box::pin(pass(inner, request));
@@ -138,35 +146,48 @@ where
         };
         let body = match body.whole(settings.max_request_bytes).await {
             Ok(body) => body,
-            Err(unread) => return Ok(dialect.respond(&unread.problem("keyed requests"))),
+            Err(unread) => return refuse(call, &unread.problem("keyed requests"), &parts),
+        };
+        let identity = Identity::of(&settings, &parts, &key, scope.as_deref());
+        let admitted = match &settings.quota {
+            None => Ok(None),
+            // Boxed: it must not make the future of requests larger that are not counted.
+            Some(quota) => Box::pin(quota::admit(quota, &settings, &identity)).await,
+        };
+        let new_key = match admitted {
+            Ok(new_key) => new_key,
+            Err(problem) => return refuse(call, &problem, &parts),
         };
         let may_start = settings.may_start_handlers();
+        // The comparison of payloads may be a function of the user's.
+        let operation = || operation(&settings, &identity, &parts, body.bytes());
+        let Ok(mut operation) = catch_unwind(AssertUnwindSafe(operation)) else {
+            return refuse(call, &hook_panicked("payload"), &parts);
+        };
+        call.hand_over();
+        if !may_start {
+            operation = operation.repeats_only();
+        }
+        let head = settings.refusals.remember(&parts);
         let (client, handled) = settings.orphans.exchange();
         let ran = {
-            let operation = || operation(&settings, &parts, body.bytes(), &key, scope.as_deref());
-            // The comparison of payloads may be a function of the user's.
-            let Ok(mut operation) = catch_unwind(AssertUnwindSafe(operation)) else {
-                return Ok(dialect.respond(&hook_panicked("payload")));
-            };
-            if !may_start {
-                operation = operation.repeats_only();
-            }
             let place = place(Some(key), scope.as_deref());
             parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
             let request = Request::from_parts(parts, RequestBody::read(body));
-            let handler = handler(Arc::clone(&settings), inner, request, place, handled);
+            let handler = handler(Arc::clone(&settings), inner, request, place, new_key, handled);
             catch_panic(pin!(operation.run_in_place(answers(&settings), handler))).await
         };
         drop(client);
-        match ran {
-            // It asked for repeats only, so this is no word of the store's.
-            Ok(Err(NoAnswer::Refused(error)))
-                if !may_start && error.kind() == ErrorKind::StoreFull =>
-            {
-                Ok(dialect.respond(&overloaded()))
-            }
-            ran => answer(ran, dialect),
-        }
+        answer(ran, |problem| {
+            let overloaded = overloaded();
+            let problem = match problem.kind() {
+                // It asked for repeats only, so this is no word of the store's.
+                ProblemType::StoreFull if !may_start => &overloaded,
+                _ => problem,
+            };
+            observe::refused(&settings.operation, problem.kind());
+            settings.refusals.response(problem, head.as_deref(), dialect).map(ResponseBody::of)
+        })
     }
 }
 
@@ -174,8 +195,7 @@ where
 fn scope_ignored(settings: &Settings) -> Problem {
     let layer: &str = &settings.operation;
     tracing::error!(target: "idempotent", layer, "a layer without a scope is around one with a scope");
-    let kind = ProblemType::Misconfigured;
-    Problem::new(kind, format!("{} (it was not handled)", kind.title()))
+    misconfigured()
 }
 
 /// The handler, and what is kept of its response. Boxed: it is large, and handed on several times.
@@ -184,6 +204,7 @@ fn handler<S, B, R>(
     mut inner: S,
     request: Request<RequestBody<B>>,
     place: Ambient,
+    new_key: Option<NewKey>,
     handled: HandlerEnd,
 ) -> Pin<Box<impl Future<Output = Kept<R, S::Error>> + Send>>
 where
@@ -196,6 +217,9 @@ where
 {
     Box::pin(ambient::scope(place, async move {
         let _handled = handled;
+        if let Some(new_key) = new_key {
+            new_key.starts();
+        }
         let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
         // What the instance would not keep is not read either.
         let most = settings.instance.config().max_value_bytes;

@@ -5,6 +5,8 @@ use crate::key::Sources;
 use crate::mistakes::{self, SettingsError};
 use crate::orphans::{MAX_ORPHANS, Orphans};
 use crate::payload::Payload;
+use crate::quota::Quota;
+use crate::refusal::Refusals;
 use crate::scope::Scope;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
@@ -56,6 +58,9 @@ pub(crate) struct Settings {
     pub(crate) max_orphans: usize,
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) on_unrecorded: Option<OnUnrecorded>,
+    pub(crate) refusals: Refusals,
+    /// Shared by all clones of a layer.
+    pub(crate) quota: Option<Arc<Quota>>,
     pub(crate) found: Found,
 }
 
@@ -128,6 +133,8 @@ impl Settings {
             on_store_error: None,
             on_unrecorded: None,
             found: Found::default(),
+            refusals: Refusals::default(),
+            quota: None,
         }
     }
 
@@ -225,6 +232,8 @@ impl fmt::Debug for Settings {
             .field("wait", &self.wait)
             .field("retry_after", &self.retry_after)
             .field("retention", &self.retention)
+            .field("refusals", &self.refusals)
+            .field("quota", &self.quota)
             .finish_non_exhaustive()
     }
 }

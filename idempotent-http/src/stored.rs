@@ -109,6 +109,9 @@ fn write_whole(
     response: &Response<Bytes>,
     trailers: Option<&HeaderMap>,
 ) -> Result<(), CodecError> {
+    if response.status().is_informational() {
+        return Err(CodecError::new("an interim response cannot be replayed"));
+    }
     let fields = Fields::new(response, trailers);
     match fields.trailers() {
         None => {

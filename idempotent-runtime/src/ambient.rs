@@ -76,6 +76,11 @@ pub fn scope<F: Future>(ambient: Ambient, future: F) -> impl Future<Output = F::
     AMBIENT.scope(ambient, future)
 }
 
+/// Calls `read` with `ambient` in place, as [`scope`] does for a future.
+pub fn sync_scope<R>(ambient: Ambient, read: impl FnOnce() -> R) -> R {
+    AMBIENT.sync_scope(ambient, read)
+}
+
 /// What is in place in this task, to be carried into another one with [`scope`].
 pub fn current() -> Option<Ambient> {
     AMBIENT.try_with(Ambient::clone).ok()

@@ -105,6 +105,13 @@ impl Idempotency {
         !self.0.is_disabled()
     }
 
+    /// Time on the clock that leases are counted on, since an origin of its own. It never goes back.
+    ///
+    /// For adapters that measure periods: a test that moves the instance's clock moves them too.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.0.clock.now().as_nanos())
+    }
+
     /// The store.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store

@@ -1,21 +1,23 @@
 //! Operations by hand: the same engine without the attribute.
 
+mod resolve;
+
 use crate::answers::Answers;
 use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::engine::{
-    Call, FirstStep, InstanceRef, Kind, Moves, Prepare, Prepared, acquire, acquire_now, record_key,
-    run, run_batch, run_detached,
+    Call, FirstStep, InstanceRef, Moves, Prepare, Prepared, acquire, acquire_now, record_key, run,
+    run_batch, run_detached,
 };
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::fingerprint::Fingerprint;
 use crate::instance::Idempotency;
 use crate::key::{Encoded, KeyPart, RecordKey};
 use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
-use crate::options::{Options, Runs, whole_millis};
+use crate::options::{Options, Runs};
 pub use crate::outcome::{Outcome, Recorded};
-use crate::store::{Forgotten, Record, Resolution, Resolved};
+use crate::store::{Forgotten, Record};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -357,33 +359,6 @@ impl<'a> Operation<'a> {
             held.iter().for_each(|lease| lease.lose());
         }
         Ok(forgotten)
-    }
-
-    /// Ends an attempt whose outcome was unknown.
-    ///
-    /// # Errors
-    /// The key is invalid, the value cannot be kept, or the store does not answer.
-    pub async fn resolve<T: Serialize>(
-        &self,
-        resolution: Resolution<Option<&T>>,
-    ) -> Result<Resolved, Error> {
-        let key = self.record_key()?;
-        let core = self.instance.core();
-        let config = core.config.load_full();
-        let resolution = match resolution {
-            Resolution::Retry => Resolution::Retry,
-            Resolution::Succeeded(None) => Resolution::Succeeded(None),
-            Resolution::Succeeded(Some(value)) => {
-                let encoded = core.values.codecs.encode(value);
-                let kept = core.values.keep(Kind::Value, &key, encoded, config.max_value_bytes);
-                Resolution::Succeeded(Some(kept.map_err(|reason| {
-                    let text = format!("the value cannot be kept: {reason}");
-                    Error::new(ErrorKind::ResultUnavailable, &self.name).with_message(text)
-                })?))
-            }
-        };
-        let retention = whole_millis(self.options.expire.unwrap_or(config.expire));
-        self.answer(core.store.resolve(&key, resolution, retention).await)
     }
 
     /// The name of this key's record in the store.

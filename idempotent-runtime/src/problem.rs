@@ -81,6 +81,10 @@ problem_types! {
     ShuttingDown = 503 "shutting-down" "this server is shutting down";
     /// The server is set up wrongly.
     Misconfigured = 500 "misconfigured" "the server is set up wrongly";
+    /// The client has begun as many keys as it may in a period.
+    TooManyKeys = 429 "too-many-keys" "too many new keys";
+    /// No request with this key has an answer or is in progress.
+    UnknownKey = 404 "unknown-key" "no request with this key is known";
     /// It is not known on whose behalf the request is made.
     ScopeMissing = 403 "scope-missing" "it is not known on whose behalf this request is made";
     /// It cannot be found out on whose behalf the request is made.
@@ -127,6 +131,7 @@ impl ProblemType {
                 | Self::Overloaded
                 | Self::ShuttingDown
                 | Self::ScopeUnavailable
+                | Self::TooManyKeys
                 | Self::BodyIncomplete
                 | Self::HandlerFailed
         )
@@ -182,6 +187,11 @@ impl Problem {
     pub fn original_status(mut self, status: u16) -> Self {
         self.original_status = Some(status);
         self
+    }
+
+    /// What can be said about this case: that the request was handled or not, among other things.
+    pub fn detail(&self) -> &str {
+        &self.detail
     }
 
     /// Which problem it is.

@@ -106,6 +106,11 @@ impl Tokens {
         Self { instance: instance.clone(), binding: Encoded::of(&()), expire: EXPIRE }
     }
 
+    /// The name under which tokens of a business type are recorded, logged and counted.
+    pub fn operation_name(business_type: &str) -> String {
+        format!("token:{business_type}")
+    }
+
     /// Tokens that only work for this session, user or tenant.
     #[must_use]
     pub fn bound_to(mut self, binding: impl KeyPart) -> Self {
@@ -271,7 +276,7 @@ fn may_be_used_up(error: Error) -> Error {
 }
 
 fn operation(business_type: &str) -> OperationName {
-    format!("token:{business_type}").into()
+    Tokens::operation_name(business_type).into()
 }
 
 fn may_be_repeated(error: &StoreError) -> bool {

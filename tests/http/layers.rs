@@ -2,15 +2,18 @@
 
 use crate::bench::both;
 use crate::client::{KEY, Reply, send};
-use crate::server::{Run, counted, handler, number, serve};
+use crate::server::{Gate, Run, Server, counted, handler, held, number, serve};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use idempotent_http::{IdempotencyLayer, Payload};
+use idempotent_runtime::Abandon;
 use idempotent_runtime::problem::ProblemType;
+use idempotent_runtime::testing::Ledger;
 use std::convert::Infallible;
+use support::until;
 
 #[tokio::test]
 async fn layers_inside_each_other_guard_once() {
@@ -146,5 +149,101 @@ async fn a_layer_in_a_nested_router_tells_whole_paths_apart() {
         two.is_first(200, "run 2");
         server.post("/v1/orders", "k").await.is_replay_of(&one);
         server.post("/v2/orders", "k").await.is_replay_of(&two);
+    }
+}
+
+/// A layer that makes a response of a panic.
+async fn catches_panics(request: Request, next: Next) -> Response {
+    let handled = tokio::spawn(next.run(request)).await;
+    handled.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
+
+async fn panics_first(run: Run) -> String {
+    assert_ne!(run.number, 1, "the handler panics, as it should");
+    number(run).await
+}
+
+#[tokio::test]
+async fn a_panic_that_is_caught_inside_does_not_block_its_key_and_one_that_is_caught_outside_does()
+{
+    for bench in both().await {
+        let layer = bench.layer().abandon(Abandon::Block);
+        let router = || counted(&bench.ledger, panics_first);
+        let inside = router().layer(from_fn(catches_panics)).layer(layer.clone());
+        let server = serve(inside).await;
+        server.post("/orders", "inside").await.is_first(500, "");
+        server.post("/orders", "inside").await.is_first(200, "run 2");
+    }
+    for bench in both().await {
+        let layer = bench.layer().abandon(Abandon::Block);
+        let outside = counted(&bench.ledger, panics_first).layer(layer);
+        let server = serve(outside.layer(from_fn(catches_panics))).await;
+        server.post("/orders", "outside").await.is_first(500, "");
+        let repeat = server.post("/orders", "outside").await;
+        repeat.is_problem(409, ProblemType::OutcomeUnknown.code());
+    }
+}
+
+/// The same router, left by everybody whose handler has started, as by a timeout.
+fn with_timeout(router: Router, ledger: &Ledger) -> Router {
+    let ledger = ledger.clone();
+    router.layer(from_fn(move |request: Request, next: Next| {
+        let (ledger, runs) = (ledger.clone(), ledger.total());
+        let is_patient = request.headers().contains_key("patient");
+        async move {
+            tokio::select! {
+                response = next.run(request) => response,
+                () = until(|| !is_patient && ledger.total() > runs) => {
+                    StatusCode::GATEWAY_TIMEOUT.into_response()
+                }
+            }
+        }
+    }))
+}
+
+#[tokio::test]
+async fn a_timeout_outside_leaves_the_handler_running_and_one_inside_cuts_it_off() {
+    for bench in both().await {
+        let gate = Gate::shut();
+        let router = || counted(&bench.ledger, held(&gate));
+        let outside = with_timeout(router().layer(bench.layer()), &bench.ledger);
+        let inside = with_timeout(router(), &bench.ledger).layer(bench.layer());
+        let (outside, inside) = (serve(outside).await, serve(inside).await);
+        let again = async |server: &Server, key: &str| {
+            send(server.keyed("/orders", key).header("patient", "yes")).await
+        };
+
+        outside.post("/orders", "outside").await.is_first(504, "");
+        let repeat = again(&outside, "outside").await;
+        repeat.is_problem(409, ProblemType::InProgress.code());
+        gate.admit(1);
+        until(|| bench.idem.in_flight() == 0).await;
+        let replay = again(&outside, "outside").await;
+        assert!(replay.is_replay() && replay.text() == "run 1", "{replay:?}");
+
+        inside.post("/orders", "inside").await.is_first(504, "");
+        assert_eq!(bench.runs(), 2);
+        gate.admit(1);
+        again(&inside, "inside").await.is_first(200, "run 3");
+    }
+}
+
+/// A layer that marks every response.
+async fn marks(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    response.headers_mut().insert("marked", HeaderValue::from_static("yes"));
+    response
+}
+
+#[tokio::test]
+async fn a_layer_outside_adds_its_headers_to_refusals_and_replays_too() {
+    for bench in both().await {
+        let router = counted(&bench.ledger, number).layer(bench.layer());
+        let server = serve(router.layer(from_fn(marks))).await;
+        for key in ["k", "k", "\"open"] {
+            let reply = server.post("/orders", key).await;
+            assert_eq!(reply.header("marked"), Some("yes"), "{reply:?}");
+        }
+        assert_eq!(bench.runs(), 1);
     }
 }

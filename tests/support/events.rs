@@ -24,6 +24,11 @@ pub struct Events {
 }
 
 impl Events {
+    /// All of them, and forgets them.
+    pub fn take_all(&self) -> Vec<Seen> {
+        std::mem::take(&mut *self.seen.lock().unwrap())
+    }
+
     /// Those with this message, and forgets all.
     pub fn take(&self, message: &str) -> Vec<Seen> {
         let mut seen = std::mem::take(&mut *self.seen.lock().unwrap());

@@ -2,14 +2,17 @@
 //!
 //! Keys appear hashed unless the configuration says otherwise, values never.
 
+mod adapter;
 pub mod names;
 mod record;
 
+pub use adapter::{PendingCall, refused};
 pub(crate) use record::{
     BodyTimer, CallEnd, LoggedKey, StoreTimer, WaitTimer, dropped, in_flight, maintained, rare,
 };
 
 use crate::error::ErrorKind;
+use crate::problem::ProblemType;
 
 /// How a call ended. Every call ends in exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,9 +37,11 @@ pub enum Ending {
     Indeterminate,
     /// The body ran, but another attempt had taken over.
     Superseded,
-    /// The store gave no positive answer, or the instance is shutting down.
+    /// The store gave no positive answer, the instance is shutting down, or the caller has begun too
+    /// many keys.
     Refused,
-    /// The key was missing or invalid, the call re-entrant, or the function set up wrongly.
+    /// The key or the request was missing a part or invalid, the call re-entrant, or the function set
+    /// up wrongly.
     Invalid,
     /// It was done before, but its answer was not kept or cannot be read.
     Unreadable,
@@ -88,23 +93,40 @@ impl Ending {
 
 impl From<ErrorKind> for Ending {
     fn from(kind: ErrorKind) -> Self {
+        ProblemType::from(kind).into()
+    }
+}
+
+impl From<ProblemType> for Ending {
+    fn from(kind: ProblemType) -> Self {
         match kind {
-            ErrorKind::MissingKey
-            | ErrorKind::InvalidKey
-            | ErrorKind::Reentrant
-            | ErrorKind::Misconfigured => Self::Invalid,
-            ErrorKind::Duplicate => Self::Rejected,
-            ErrorKind::InProgress => Self::InProgress,
-            ErrorKind::Mismatch => Self::Mismatch,
-            ErrorKind::Indeterminate => Self::Indeterminate,
-            ErrorKind::StoreUnavailable
-            | ErrorKind::StoreFull
-            | ErrorKind::NotReplicated
-            | ErrorKind::ShuttingDown => Self::Refused,
-            ErrorKind::Superseded => Self::Superseded,
+            ProblemType::MissingKey
+            | ProblemType::InvalidKey
+            | ProblemType::ScopeMissing
+            | ProblemType::BodyTooLarge
+            | ProblemType::BodyIncomplete
+            | ProblemType::BodyUndecodable
+            | ProblemType::FormTokenMissing
+            | ProblemType::FormTokenUnknown
+            | ProblemType::FormTokenForeign
+            | ProblemType::UnknownKey
+            | ProblemType::Misconfigured => Self::Invalid,
+            ProblemType::Duplicate | ProblemType::FormTokenUsed => Self::Rejected,
+            ProblemType::InProgress => Self::InProgress,
+            ProblemType::PayloadMismatch => Self::Mismatch,
+            ProblemType::OutcomeUnknown => Self::Indeterminate,
+            ProblemType::StoreUnavailable
+            | ProblemType::StoreFull
+            | ProblemType::NotReplicated
+            | ProblemType::TooManyKeys
+            | ProblemType::ScopeUnavailable
+            | ProblemType::Overloaded
+            | ProblemType::ShuttingDown => Self::Refused,
+            ProblemType::HandlerFailed => Self::Failed,
+            ProblemType::Superseded => Self::Superseded,
             // The value is dropped, the execution is not.
-            ErrorKind::Unrecorded => Self::Executed,
-            ErrorKind::ResultUnavailable | ErrorKind::Undecodable => Self::Unreadable,
+            ProblemType::NotRecorded => Self::Executed,
+            ProblemType::ResultNotRetained | ProblemType::ResultUnreadable => Self::Unreadable,
         }
     }
 }

@@ -28,9 +28,13 @@ pub const DROPPED: &str = "idempotent_dropped_total";
 pub const NOT_KEPT: &str = "idempotent_value_not_kept_total";
 /// Counter: errors returned by attempts that had been superseded, by [`OPERATION`].
 pub const FAILED_LATE: &str = "idempotent_failed_late_total";
+/// Counter: requests that an adapter answered with a problem, by [`OPERATION`] and [`PROBLEM`].
+pub const REFUSALS: &str = "idempotent_refusals_total";
 /// Label: the operation's name.
 pub const OPERATION: &str = "operation";
 /// Label: how the call ended; one of [`Ending`](super::Ending).
 pub const OUTCOME: &str = "outcome";
+/// Label: the [code](crate::problem::ProblemType::code) of a problem.
+pub const PROBLEM: &str = "problem";
 /// Label: the store's verb.
 pub const VERB: &str = "verb";

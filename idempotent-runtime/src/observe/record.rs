@@ -46,17 +46,22 @@ impl Drop for CallEnd {
         let ending = self.ending.unwrap_or_else(|| {
             if std::thread::panicking() { Ending::Panicked } else { Ending::Cancelled }
         });
-        let operation: &str = &self.operation;
-        let outcome = ending.as_str();
-        tracing::debug!(target: "idempotent", operation, outcome, "call ended");
-        #[cfg(feature = "metrics")]
-        metrics::counter!(
-            names::CALLS,
-            names::OPERATION => self.operation.clone().into_label(),
-            names::OUTCOME => outcome
-        )
-        .increment(1);
+        ended(&self.operation, ending);
     }
+}
+
+/// Reports the end of a call.
+pub(super) fn ended(name: &OperationName, ending: Ending) {
+    let operation: &str = name;
+    let outcome = ending.as_str();
+    tracing::debug!(target: "idempotent", operation, outcome, "call ended");
+    #[cfg(feature = "metrics")]
+    metrics::counter!(
+        names::CALLS,
+        names::OPERATION => name.clone().into_label(),
+        names::OUTCOME => outcome
+    )
+    .increment(1);
 }
 
 /// Counts an event that is not the end of a call.

@@ -1,0 +1,137 @@
+//! Refusals on their way to the client: shaped by the service if it has a format of its own, and
+//! marked as refusals in any case.
+
+use crate::body::ResponseBody;
+use crate::form::FormTokens;
+use crate::header::IDEMPOTENCY_PROBLEM;
+use crate::layer::IdempotencyLayer;
+use crate::problem::Dialect;
+use crate::settings::call_hook;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER};
+use http::request::Parts;
+use http::{HeaderMap, Response};
+use idempotent_runtime::observe::PendingCall;
+use idempotent_runtime::problem::Problem;
+use std::fmt;
+use std::sync::Arc;
+
+type Hook = dyn Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync;
+
+/// How refusals look.
+#[derive(Clone, Default)]
+pub(crate) struct Refusals {
+    hook: Option<Arc<Hook>>,
+}
+
+impl Refusals {
+    pub(crate) fn shaped_by(
+        hook: impl Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { hook: Some(Arc::new(hook)) }
+    }
+
+    /// The head of a request that is handed on, for the hook. Boxed: futures hold it.
+    pub(crate) fn remember(&self, parts: &Parts) -> Option<Box<Parts>> {
+        self.hook.as_ref().map(|_| Box::new(parts.clone()))
+    }
+
+    /// Refuses a request that no operation was asked about, and reports that.
+    pub(crate) fn refuse<B>(
+        &self,
+        call: PendingCall<'_>,
+        problem: &Problem,
+        parts: &Parts,
+    ) -> Response<ResponseBody<B>> {
+        call.refused(problem.kind());
+        let dialect = Dialect::of(&parts.headers);
+        self.response(problem, Some(parts), dialect).map(ResponseBody::of)
+    }
+
+    /// The response that tells of a problem. The hook is not asked about calls of gRPC, whose
+    /// refusals have one form only.
+    pub(crate) fn response(
+        &self,
+        problem: &Problem,
+        parts: Option<&Parts>,
+        dialect: Dialect,
+    ) -> Response<Bytes> {
+        let shaped =
+            parts.filter(|_| dialect == Dialect::Http).and_then(|parts| self.shape(problem, parts));
+        let mut response = shaped.unwrap_or_else(|| dialect.response(problem));
+        mark(response.headers_mut(), problem);
+        response.extensions_mut().insert(problem.clone());
+        response
+    }
+
+    fn shape(&self, problem: &Problem, parts: &Parts) -> Option<Response<Bytes>> {
+        let shape = self.hook.as_ref()?;
+        call_hook("on_refusal", || shape(problem, parts)).flatten()
+    }
+}
+
+/// Adds what clients, caches and other layers go by, whatever the response looks like.
+fn mark(headers: &mut HeaderMap, problem: &Problem) {
+    headers.insert(IDEMPOTENCY_PROBLEM, HeaderValue::from_static(problem.kind().code()));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Some(seconds) = problem.retry_after_seconds() {
+        headers.entry(RETRY_AFTER).or_insert(seconds.into());
+    }
+}
+
+impl fmt::Debug for Refusals {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Refusals").field("shaped", &self.hook.is_some()).finish()
+    }
+}
+
+impl IdempotencyLayer {
+    /// Shapes what the layer answers by itself: the hook gets the problem and the head of the
+    /// request, and returns the response, or `None` for the usual one.
+    ///
+    /// [`problem_response`](crate::problem_response) makes the usual one, to be changed. Calls of gRPC
+    /// are always refused with a status of theirs. A response that the hook returns gets
+    /// the header `Idempotency-Problem` in any case, and `Cache-Control: no-store` and `Retry-After`
+    /// where the hook did not set them. A hook that panics is logged, and the client gets the usual
+    /// response.
+    ///
+    /// With or without a hook, the [`Problem`] is in the extensions of the response, for layers
+    /// outside of this one.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::Response;
+    /// use idempotent_http::IdempotencyLayer;
+    /// # use idempotent_runtime::Idempotency;
+    /// # let idem = Idempotency::in_memory().unwrap();
+    ///
+    /// let layer = IdempotencyLayer::new(&idem, "shop").on_refusal(|problem, _| {
+    ///     let body = format!(r#"{{"error":"{}"}}"#, problem.kind().code());
+    ///     let response = Response::builder()
+    ///         .status(problem.kind().status())
+    ///         .header("content-type", "application/json")
+    ///         .body(Bytes::from(body));
+    ///     response.ok()
+    /// });
+    /// # drop(layer);
+    /// ```
+    #[must_use]
+    pub fn on_refusal(
+        self,
+        hook: impl Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|it| it.refusals = Refusals::shaped_by(hook))
+    }
+}
+
+impl FormTokens {
+    /// Shapes what the layer answers by itself, as
+    /// [`IdempotencyLayer::on_refusal`] does: a page in place of problem details.
+    #[must_use]
+    pub fn on_refusal(
+        self,
+        hook: impl Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|it| it.refusals = Refusals::shaped_by(hook))
+    }
+}

@@ -1,0 +1,81 @@
+//! What adapters report by themselves: an HTTP layer refuses requests before any operation is asked.
+
+use super::Ending;
+#[cfg(feature = "metrics")]
+use super::names;
+use super::record::ended;
+use crate::problem::ProblemType;
+
+/// A call that an adapter has taken up, and whose end it reports unless an operation does.
+///
+/// Every call ends in exactly one [`Ending`]. One that is dropped before it has one was cancelled, or
+/// panicked.
+///
+/// ```
+/// use idempotent_runtime::observe::PendingCall;
+/// use idempotent_runtime::problem::ProblemType;
+///
+/// let call = PendingCall::new("shop");
+/// // A request that has what it needs would be handed over to `Idempotency::operation`.
+/// call.refused(ProblemType::MissingKey);
+/// ```
+#[derive(Debug)]
+#[must_use = "a call that is dropped counts as cancelled"]
+pub struct PendingCall<'a> {
+    /// `None` once its end is reported, or left to an operation.
+    operation: Option<&'a str>,
+}
+
+impl<'a> PendingCall<'a> {
+    /// A call of the operation of this name.
+    pub fn new(operation: &'a str) -> Self {
+        Self { operation: Some(operation) }
+    }
+
+    /// Leaves the report to the operation that is run or begun for this call.
+    pub fn hand_over(mut self) {
+        self.operation = None;
+    }
+
+    /// Reports that the call ended so.
+    pub fn ends(mut self, ending: Ending) {
+        self.report(ending);
+    }
+
+    /// Reports that the call was answered with a problem, as [`refused`] does, and that it ended so.
+    pub fn refused(mut self, problem: ProblemType) {
+        if let Some(operation) = self.operation {
+            refused(operation, problem);
+        }
+        self.report(problem.into());
+    }
+
+    fn report(&mut self, ending: Ending) {
+        if let Some(operation) = self.operation.take() {
+            ended(&operation.to_owned().into(), ending);
+        }
+    }
+}
+
+impl Drop for PendingCall<'_> {
+    fn drop(&mut self) {
+        let is_panicking = std::thread::panicking();
+        self.report(if is_panicking { Ending::Panicked } else { Ending::Cancelled });
+    }
+}
+
+/// Reports that a call was answered with a problem: an event, and a counter by the problem's code.
+///
+/// The end of the call is reported apart from it, by a [`PendingCall`] or by the operation that
+/// refused.
+pub fn refused(operation: &str, problem: ProblemType) {
+    let problem = problem.code();
+    tracing::debug!(target: "idempotent", operation, problem, "the request was refused");
+    #[cfg(feature = "metrics")]
+    metrics::counter!(
+        names::REFUSALS,
+        names::OPERATION => operation.to_owned(),
+        names::PROBLEM => problem
+    )
+    .increment(1);
+}
