@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod ambient;
+mod backoff;
 mod bench;
 mod client;
 mod errors;
@@ -10,6 +11,7 @@ mod forms;
 mod independence;
 mod keys;
 mod killed;
+mod large_answers;
 mod layers;
 mod leases;
 mod load;
@@ -17,6 +19,7 @@ mod payload;
 mod processes;
 mod replay;
 mod retries;
+mod script;
 mod secrecy;
 mod server;
 mod sizes;
