@@ -12,11 +12,13 @@
 //! # Ok(()) }
 //! ```
 
+mod derived;
 mod error;
 mod pauses;
 mod reply;
 mod verdict;
 
+pub use derived::RequestBuilderExt;
 pub use error::{SendError, SendErrorKind};
 
 use crate::key::checked;

@@ -32,6 +32,7 @@
 mod body;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod downstream;
 mod exchange;
 mod form;
 mod headers;

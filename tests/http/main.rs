@@ -5,6 +5,7 @@ mod ambient;
 mod backoff;
 mod bench;
 mod client;
+mod downstream;
 mod errors;
 mod flight;
 mod forms;
