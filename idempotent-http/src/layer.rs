@@ -46,6 +46,11 @@ impl IdempotencyLayer {
         Self { settings: Arc::new(Settings::new(instance.clone(), service.into())) }
     }
 
+    #[cfg(feature = "utoipa")]
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self

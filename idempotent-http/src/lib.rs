@@ -39,6 +39,8 @@ mod headers;
 mod identity;
 mod key;
 mod layer;
+#[cfg(feature = "utoipa")]
+pub mod openapi;
 mod panics;
 mod payload;
 mod problem;
