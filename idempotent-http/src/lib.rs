@@ -47,6 +47,8 @@ mod problem;
 mod response;
 mod service;
 mod settings;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use body::ResponseBody;
 pub use form::{FormService, FormTokens};

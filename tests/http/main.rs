@@ -9,6 +9,7 @@ mod downstream;
 mod errors;
 mod flight;
 mod forms;
+mod handled_once;
 mod independence;
 mod keys;
 mod killed;
