@@ -103,6 +103,11 @@ async fn a_key_that_the_caller_set_is_kept() {
     let provider = provider().await;
     scoped(bench.idem.clone(), pay(1, &provider, Some("mine"))).await.unwrap();
     assert_eq!(heard(&provider), ["mine"]);
+    let lines = bench.idem.operation("o").key("k").run(async {
+        let request = provider.post().header(KEY, "mine").derived_key("stripe.charge");
+        Ok::<_, Error>(request.build().unwrap().headers().get_all(KEY).iter().count())
+    });
+    assert_eq!(lines.await.unwrap(), 1);
 }
 
 #[tokio::test]
