@@ -283,6 +283,35 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_defaults_are_those_of_the_code() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let Retry {
+            header: _,
+            max_attempts,
+            patience,
+            attempt_timeout,
+            first_pause,
+            longest_pause,
+            max_response_bytes,
+        } = Retry::new();
+        let pauses = format!("{} ms", first_pause.as_millis());
+        let longest = longest_pause.as_secs();
+        for row in [
+            format!("| attempts | {max_attempts} at most |"),
+            format!(
+                "| all of them together, pauses included | {} minutes",
+                patience.as_secs() / 60
+            ),
+            format!("| one attempt | {} seconds |", attempt_timeout.as_secs()),
+            format!("| the pause between two | {pauses}, doubled each time up to {longest} s,"),
+            format!("| the answer | read up to {} MiB;", max_response_bytes >> 20),
+        ] {
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn keys_are_written_so_that_the_layer_reads_them() {
         for key in ["k", "a b", r#"a"b\c"#, &"x".repeat(255)] {
             let value = quoted(key).unwrap();

@@ -53,7 +53,7 @@ pub struct IdempotencyDocs {
 }
 
 impl IdempotencyDocs {
-    /// What `layer` does, for all paths of a document.
+    /// Describes `layer`, on all paths of a document.
     pub fn of(layer: &IdempotencyLayer) -> Self {
         Self { settings: Arc::clone(layer.settings()), is_guarded: Arc::new(|_| true) }
     }
