@@ -12,17 +12,21 @@
 //! # Ok(()) }
 //! ```
 
+mod derived;
 mod error;
+mod pauses;
+mod reply;
 mod verdict;
 
+pub use derived::RequestBuilderExt;
 pub use error::{SendError, SendErrorKind};
 
 use crate::key::checked;
-use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use idempotent_runtime::ids;
-use rand::RngExt as _;
-use reqwest::{Client, Request, RequestBuilder, Response, ResponseBuilderExt as _};
+use pauses::Pauses;
+use reply::{Reply, exchange};
+use reqwest::{Client, Request, RequestBuilder, Response};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use verdict::Verdict;
@@ -35,8 +39,11 @@ use verdict::Verdict;
 ///
 /// # What is sent again
 /// - What got no answer: the connection could not be made, broke, or was silent for too long.
-/// - 408, 425, 429, 500, 502, 503 and 504, and 409 with a `Retry-After`. The pause is what
-///   `Retry-After` asks for; without one, it grows from try to try.
+/// - 408, 425, 429, 500, 502, 503 and 504, and 409 with a `Retry-After`.
+///
+/// The pause between two attempts doubles from attempt to attempt and varies at random. It is longer if
+/// `Retry-After` asks for more, and never shorter because it asks for less. If what it asks for does
+/// not fit into the [patience](Self::patience) that is left, the answer is returned at once.
 ///
 /// Never sent again: everything else, 422 above all, which says that the key was used for another
 /// request. If the server names an [idempotency problem](idempotent_runtime::problem), that decides
@@ -55,18 +62,20 @@ pub struct Retry {
     attempt_timeout: Duration,
     first_pause: Duration,
     longest_pause: Duration,
+    max_response_bytes: usize,
 }
 
 impl Default for Retry {
     fn default() -> Self {
         Self {
             header: HeaderName::from_static("idempotency-key"),
-            // A request in progress is asked for once a second: this outlasts the lease of a dead server.
             max_attempts: 100,
+            // Outlasts the lease of a server that died while it handled the request.
             patience: Duration::from_secs(120),
             attempt_timeout: Duration::from_secs(30),
             first_pause: Duration::from_millis(200),
             longest_pause: Duration::from_secs(10),
+            max_response_bytes: 16 << 20,
         }
     }
 }
@@ -110,11 +119,19 @@ impl Retry {
     }
 
     /// The first pause between two attempts, and the longest. They double, and vary by up to a half
-    /// so that clients do not come back together.
+    /// so that clients do not come back together. A server that asks for a longer pause gets it.
     #[must_use]
     pub fn pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.first_pause = first;
         self.longest_pause = longest.max(first);
+        self
+    }
+
+    /// The largest answer that is read, after decompression; 16 MiB if not set. A larger one is an
+    /// [error](SendErrorKind::ResponseTooLarge), which has the key.
+    #[must_use]
+    pub fn max_response_bytes(mut self, bytes: usize) -> Self {
+        self.max_response_bytes = bytes;
         self
     }
 
@@ -125,7 +142,7 @@ impl Retry {
     /// attempt left; its extension [`Sent`] has the key.
     ///
     /// # Errors
-    /// There was no answer; or the request could not be sent.
+    /// There was no answer, or one that is too large; or the request could not be sent.
     pub async fn send(&self, request: RequestBuilder) -> Result<Response, SendError> {
         let (client, request) = built(request)?;
         let needs_key =
@@ -141,7 +158,7 @@ impl Retry {
     /// ASCII. It takes the place of one that the request has.
     ///
     /// # Errors
-    /// There was no answer; or the request could not be sent.
+    /// There was no answer, or one that is too large; or the request could not be sent.
     pub async fn send_with_key(
         &self,
         request: RequestBuilder,
@@ -164,7 +181,7 @@ impl Retry {
         let timeout = request.timeout().copied().unwrap_or(self.attempt_timeout);
         let started = Instant::now();
         let time_left = || self.patience.saturating_sub(started.elapsed());
-        let mut pauses = Pauses { next: self.first_pause, longest: self.longest_pause };
+        let mut pauses = Pauses::new(self.first_pause, self.longest_pause);
         let mut attempts = 0;
         let mut may_have_run = false;
         loop {
@@ -173,7 +190,7 @@ impl Retry {
             };
             *attempt.timeout_mut() = Some(timeout.min(time_left()));
             attempts += 1;
-            let answer = match whole_answer(client, attempt).await {
+            let answer = match exchange(client, attempt, self.max_response_bytes).await {
                 Err(error) if is_never_sent(&error, &request) => {
                     return Err(
                         SendError::not_sent(SendErrorKind::InvalidRequest).with_source(error)
@@ -182,12 +199,12 @@ impl Retry {
                 answer => answer,
             };
             let verdict = match &answer {
-                Ok(answer) => Verdict::of(answer),
+                Ok(answer) => Verdict::of(answer.head()),
                 Err(error) => Verdict::of_error(error),
             };
             may_have_run |= answer.as_ref().map_or_else(|error| !error.is_connect(), |_| true);
             let pause = match verdict {
-                Verdict::Again { after } => Some(after.unwrap_or_else(|| pauses.next())),
+                Verdict::Again { after } => Some(pauses.next(after)),
                 Verdict::Final => None,
             };
             let pause = pause.filter(|pause| *pause < time_left() && attempts < self.max_attempts);
@@ -198,9 +215,13 @@ impl Retry {
                     key.set_sensitive(true);
                 }
                 return match answer {
-                    Ok(mut answer) => {
+                    Ok(Reply::Whole(mut answer)) => {
                         answer.extensions_mut().insert(Sent { key, attempts });
                         Ok(answer.into())
+                    }
+                    Ok(Reply::TooLarge(answer)) => {
+                        let limit = self.max_response_bytes;
+                        Err(SendError::too_large(answer.status(), limit, key, attempts))
                     }
                     Err(error) => Err(SendError::no_answer(error, key, attempts, may_have_run)),
                 };
@@ -221,20 +242,6 @@ pub struct Sent {
     pub key: Option<HeaderValue>,
     /// How often it was sent.
     pub attempts: u32,
-}
-
-/// Pauses that double and vary.
-struct Pauses {
-    next: Duration,
-    longest: Duration,
-}
-
-impl Pauses {
-    fn next(&mut self) -> Duration {
-        let full = u64::try_from(self.next.as_millis()).unwrap_or(u64::MAX);
-        self.next = self.next.saturating_mul(2).min(self.longest);
-        Duration::from_millis(rand::rng().random_range(full / 2..=full))
-    }
 }
 
 fn built(request: RequestBuilder) -> Result<(Client, Request), SendError> {
@@ -259,49 +266,49 @@ fn quoted(key: &str) -> Result<HeaderValue, SendError> {
     HeaderValue::from_str(&format!("\"{escaped}\"")).map_err(|_| invalid())
 }
 
-/// Sends a request once. An answer of which a part is missing is none.
-async fn whole_answer(
-    client: &Client,
-    request: Request,
-) -> Result<http::Response<Bytes>, reqwest::Error> {
-    let mut response = client.execute(request).await?;
-    let url = response.url().clone();
-    let whole = http::Response::builder().url(url).body(Bytes::new());
-    let mut whole = whole.unwrap_or_default();
-    *whole.status_mut() = response.status();
-    *whole.version_mut() = response.version();
-    *whole.headers_mut() = std::mem::take(response.headers_mut());
-    whole.extensions_mut().extend(std::mem::take(response.extensions_mut()));
-    *whole.body_mut() = response.bytes().await?;
-    Ok(whole)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::key::{Syntax, parse};
-    use crate::settings::Settings;
     use idempotent_runtime::Idempotency;
 
     #[test]
-    fn pauses_double_up_to_the_longest_and_vary() {
-        let millis = Duration::from_millis;
-        let mut pauses = Pauses { next: millis(100), longest: millis(400) };
-        for full in [100, 200, 400, 400, 400] {
-            let pause = pauses.next();
-            assert!(pause >= millis(full / 2) && pause <= millis(full), "{pause:?} of {full}");
-        }
+    fn the_defaults_outlast_the_lease_of_a_server_that_died() {
+        let lease = Idempotency::in_memory().unwrap().config().lease;
+        let retry = Retry::new();
+        assert!(retry.patience > lease);
+        let mut pauses = Pauses::new(retry.first_pause, retry.longest_pause);
+        let pauses: Duration = (1..retry.max_attempts).map(|_| pauses.next(None)).sum();
+        assert!(pauses > lease);
     }
 
     #[test]
-    fn the_defaults_outlast_the_lease_of_a_server_that_died() {
-        let layer = Settings::new(Idempotency::in_memory().unwrap(), "shop".into());
-        let lease = layer.instance.config().lease;
-        let retry = Retry::new();
-        assert!(retry.patience > lease);
-        // The layer says a second at the most, if it is not told otherwise.
-        assert!(layer.retry_after.is_none());
-        assert!(Duration::from_secs(1) * (retry.max_attempts - 1) > lease);
+    fn the_documented_defaults_are_those_of_the_code() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let Retry {
+            header: _,
+            max_attempts,
+            patience,
+            attempt_timeout,
+            first_pause,
+            longest_pause,
+            max_response_bytes,
+        } = Retry::new();
+        let pauses = format!("{} ms", first_pause.as_millis());
+        let longest = longest_pause.as_secs();
+        for row in [
+            format!("| attempts | {max_attempts} at most |"),
+            format!(
+                "| all of them together, pauses included | {} minutes",
+                patience.as_secs() / 60
+            ),
+            format!("| one attempt | {} seconds |", attempt_timeout.as_secs()),
+            format!("| the pause between two | {pauses}, doubled each time up to {longest} s,"),
+            format!("| the answer | read up to {} MiB;", max_response_bytes >> 20),
+        ] {
+            assert!(page.contains(&row), "{row}");
+        }
     }
 
     #[test]

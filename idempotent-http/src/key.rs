@@ -5,6 +5,8 @@ mod source;
 mod syntax;
 
 pub use source::KeySource;
+#[cfg(feature = "utoipa")]
+pub(crate) use syntax::MAX_LENGTH;
 pub(crate) use syntax::{Syntax, checked, parse};
 
 use http::HeaderName;

@@ -32,6 +32,7 @@
 mod body;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod downstream;
 mod exchange;
 mod extract;
 mod form;
@@ -45,6 +46,8 @@ mod key;
 mod layer;
 mod mistakes;
 mod multipart;
+#[cfg(feature = "utoipa")]
+pub mod openapi;
 mod orphans;
 mod panics;
 mod payload;
@@ -59,6 +62,8 @@ mod service;
 mod settings;
 mod status;
 mod stored;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod unread;
 
 pub use body::ResponseBody;

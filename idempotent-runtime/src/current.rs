@@ -1,5 +1,6 @@
 //! The attempt that the running body belongs to.
 
+use crate::derived_key;
 use crate::engine::Lease;
 use crate::key::RecordKey;
 use std::fmt;
@@ -50,6 +51,44 @@ impl Current {
     /// The record's key, as the store holds it.
     pub fn key(&self) -> &str {
         self.0.key.as_str()
+    }
+
+    /// A key for a request that the body sends to another service, such as the `Idempotency-Key` of a
+    /// payment provider: 32 hexadecimal digits.
+    ///
+    /// It is the same on every attempt of one key, in every process with the same `key_prefix`. So a
+    /// body that is run again, because its first attempt failed or its process died, sends the same
+    /// request with the same key, and the other service does not act twice. It is another one for
+    /// another name, key, scope or operation. Give each request of a body a name of its own: two
+    /// requests with one name have one key, and the second is taken for a repeat of the first.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, current, idempotent};
+    ///
+    /// # async fn post(_url: &str, _headers: [(&str, String); 1]) -> Result<String, Error> { Ok("ch_1".into()) }
+    /// #[idempotent(key = "order_id", mode = "strong")]
+    /// async fn pay(order_id: u64) -> Result<String, Error> {
+    ///     let key = current().expect("a body runs for an attempt").derived_key("stripe.charge");
+    ///     post("https://api.stripe.com/v1/charges", [("Idempotency-Key", key)]).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Error> {
+    /// assert_eq!(pay(7).await?, "ch_1");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Limits
+    /// - The request must be the same on every attempt: services refuse a key that comes with another
+    ///   payload. What a body makes up, such as an id or a time, belongs into what it is called with.
+    /// - A service that remembers failures too, as Stripe does, answers the next attempt with the
+    ///   failure of the first.
+    /// - It is one-way and does not show the key. It is not a secret either: who guesses the record's
+    ///   key can check the guess.
+    /// - A body that runs without protection belongs to no attempt, and a batch to many:
+    ///   [`current`] is `None`.
+    pub fn derived_key(&self, name: &str) -> String {
+        derived_key::derive(&self.0.key, name)
     }
 
     /// 1 for the first attempt, 2 for the next.

@@ -38,6 +38,7 @@ mod clock;
 pub mod codec;
 mod config;
 mod current;
+mod derived_key;
 mod derived_name;
 pub mod detach;
 #[cfg(feature = "redis")]

@@ -182,7 +182,22 @@ impl Tokens {
             }
             // Its issuer has not told anybody yet.
             Begun::InFlight { .. } => Ok(Consumed::Unknown),
+            Begun::Taken { .. } => self.taken(business_type, &key).await,
             _ => Ok(Consumed::Used),
+        }
+    }
+
+    /// Tells who took the record of a token: one who used it up, or another one who found nothing.
+    ///
+    /// An unknown token is begun as attempt 1 and released. Until then, and for as long as the record
+    /// lives if the release is never sent, others find the key taken. The number tells: what was issued
+    /// is begun as attempt 2 or later. Good tokens do not come here, so they pay nothing for it.
+    async fn taken(&self, business_type: &str, key: &RecordKey) -> Result<Consumed, Error> {
+        let store = self.instance.store();
+        match self.send(business_type, || store.get(key)).await? {
+            Some(record) if record.head.attempt.number > 1 => Ok(Consumed::Used),
+            // Released since, or about to be. A used token that is gone by now has expired.
+            Some(_) | None => Ok(Consumed::Unknown),
         }
     }
 

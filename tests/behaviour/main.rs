@@ -10,6 +10,7 @@ mod by_hand;
 mod cancellation;
 mod concurrency;
 mod config;
+mod derived_keys;
 mod detach;
 mod detach_ends;
 mod disabled;

@@ -97,6 +97,62 @@ async fn a_token_expires() {
     }
 }
 
+/// What 32 callers are told who consume one token at the same time.
+async fn racers(tokens: &Tokens, business_type: &'static str, token: &str) -> Vec<Consumed> {
+    let racers: Vec<_> = (0..32)
+        .map(|_| {
+            let (tokens, token) = (tokens.clone(), token.to_owned());
+            tokio::spawn(async move { tokens.consume(business_type, &token).await.unwrap() })
+        })
+        .collect();
+    let mut told = Vec::new();
+    for racer in racers {
+        told.push(racer.await.unwrap());
+    }
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_told_that_an_unknown_or_expired_token_was_used() {
+    for bench in both() {
+        let tokens = Tokens::new(&bench.idem).expire(Duration::from_secs(60));
+        for _ in 0..50 {
+            let token = issue(&tokens).await;
+            let unknown = racers(&tokens, "refund", &token).await;
+            bench.clock.advance(Duration::from_secs(60));
+            let expired = racers(&tokens, "order", &token).await;
+            for told in unknown.iter().chain(&expired) {
+                assert!(matches!(told, Consumed::Unknown), "{told:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_token_stays_unknown_while_another_who_asked_has_not_let_go_of_it() {
+    let bench = remote();
+    let tokens = Tokens::new(&bench.idem);
+    let token = issue(&tokens).await;
+    bench.clock.advance(Duration::from_secs(600));
+    // The first to ask finds nothing, and goes away before it can say so to the store.
+    bench.store.fault_always(Verb::Release, Fault::Before(StoreErrorKind::Unavailable));
+    assert!(tokens.consume("order", &token).await.is_err());
+    assert_eq!(consume(&tokens, &token).await, "unknown");
+    bench.store.all_up();
+    assert_eq!(consume(&tokens, &token).await, "unknown");
+}
+
+#[tokio::test]
+async fn a_good_token_costs_one_question() {
+    let bench = remote();
+    let tokens = Tokens::new(&bench.idem);
+    let token = issue(&tokens).await;
+    let before = bench.store.calls(Verb::Begin);
+    assert_eq!(consume(&tokens, &token).await, "accepted");
+    assert_eq!(bench.store.calls(Verb::Begin) - before, 1);
+    assert_eq!((bench.store.calls(Verb::Get), bench.store.calls(Verb::Release)), (0, 0));
+}
+
 #[tokio::test]
 async fn what_is_not_a_token_is_refused_without_asking_the_store() {
     let bench = remote();

@@ -14,6 +14,7 @@ use idempotent_runtime::{Drained, Error, idempotent};
 use reqwest::RequestBuilder;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use support::until;
 
@@ -128,6 +129,28 @@ async fn a_token_expires_after_ten_minutes_or_when_it_is_told_to() {
 /// The tests trust this header; a service takes the session from what its authentication found.
 fn session(parts: &Parts) -> Option<String> {
     Some(parts.headers.get("x-session")?.to_str().ok()?.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expired_form_that_is_clicked_twice_has_expired_each_time() {
+    for bench in both().await {
+        let tokens = orders(&bench);
+        let server = Arc::new(bench.serve_forms(&tokens, number).await);
+        for _ in 0..10 {
+            let token = issue(&tokens).await;
+            bench.pass(Duration::from_secs(601)).await;
+            let click = || {
+                let (server, token) = (Arc::clone(&server), token.clone());
+                tokio::spawn(async move { submit(&server, &token).await })
+            };
+            let clicks: Vec<_> = (0..16).map(|_| click()).collect();
+            for click in clicks {
+                let answer = click.await.unwrap();
+                answer.is_problem(403, ProblemType::FormTokenUnknown.code());
+            }
+        }
+        assert_eq!(bench.runs(), 0);
+    }
 }
 
 #[tokio::test]

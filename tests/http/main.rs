@@ -2,19 +2,23 @@
 #![allow(missing_docs)]
 
 mod ambient;
+mod backoff;
 mod bench;
 mod client;
 mod composition;
+mod downstream;
 mod errors;
 mod extractor;
 mod flight;
 mod forms;
 mod grpc;
+mod handled_once;
 mod in_place;
 mod independence;
 mod key_sources;
 mod keys;
 mod killed;
+mod large_answers;
 mod layers;
 mod leases;
 mod load;
@@ -25,6 +29,7 @@ mod quota;
 mod refusals;
 mod replay;
 mod retries;
+mod script;
 mod secrecy;
 mod server;
 mod settings;

@@ -2,13 +2,11 @@
 
 use crate::bench::both;
 use crate::client::KEY;
-use crate::server::{Gate, Server, held_first, number, serve};
+use crate::script::{Script, status, with};
+use crate::server::{Gate, held_first, number};
 use crate::unreliable::{Fate, Unreliable};
-use axum::Router;
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use bytes::Bytes;
-use http::{HeaderName, StatusCode};
+use http::StatusCode;
 use http_body_util::channel::Channel;
 use idempotent_http::client::{Retry, SendErrorKind, Sent};
 use idempotent_runtime::problem::{CODE_HEADER, ProblemType};
@@ -16,11 +14,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use support::until;
 
 /// Soon enough for a test.
-fn retry() -> Retry {
+pub(crate) fn retry() -> Retry {
     Retry::new().pauses(Duration::from_millis(5), Duration::from_millis(20)).max_attempts(50)
 }
 
@@ -31,49 +29,6 @@ fn first(fates: &'static [Fate]) -> impl Fn(usize) -> Fate + Send + 'static {
 
 fn is_replay(response: &reqwest::Response) -> bool {
     response.headers().get("idempotent-replayed").is_some_and(|value| value == "true")
-}
-
-/// A service without our layer: what it is asked, and what it says.
-struct Script {
-    server: Server,
-    keys: Arc<Mutex<Vec<Option<String>>>>,
-}
-
-impl Script {
-    /// Answers the n-th request as `answer` says, counted from 0.
-    async fn new(answer: impl Fn(usize) -> Response + Clone + Send + Sync + 'static) -> Self {
-        let keys = Arc::new(Mutex::new(Vec::new()));
-        let heard = Arc::clone(&keys);
-        let handler = async move |headers: http::HeaderMap| {
-            let key = headers.get(KEY).map(|key| key.to_str().unwrap().to_owned());
-            let mut heard = heard.lock().unwrap();
-            heard.push(key);
-            answer(heard.len() - 1)
-        };
-        let server = serve(Router::new().route("/", post(handler.clone()).get(handler))).await;
-        Self { server, keys }
-    }
-
-    fn post(&self) -> reqwest::RequestBuilder {
-        self.server.client.post(self.server.url("/"))
-    }
-
-    /// The keys that were sent, in order.
-    fn keys(&self) -> Vec<Option<String>> {
-        self.keys.lock().unwrap().clone()
-    }
-}
-
-fn status(status: u16) -> Response {
-    StatusCode::from_u16(status).unwrap().into_response()
-}
-
-fn with(status: u16, headers: &[(&'static str, &'static str)]) -> Response {
-    let mut response = self::status(status);
-    for (name, value) in headers {
-        response.headers_mut().insert(HeaderName::from_static(name), value.parse().unwrap());
-    }
-    response
 }
 
 #[tokio::test]
@@ -170,24 +125,6 @@ async fn a_request_in_progress_is_waited_for() {
         assert_eq!(repeat.text().await.unwrap(), owner.await.unwrap().text());
         assert_eq!(bench.runs(), 1);
     }
-}
-
-#[tokio::test]
-async fn the_pause_is_what_the_server_asks_for() {
-    let in_progress = [(CODE_HEADER, ProblemType::InProgress.code()), ("retry-after", "1")];
-    let script = Script::new(move |request| match request {
-        0 => with(409, &in_progress),
-        1 => with(503, &[("retry-after", "0")]),
-        _ => status(201),
-    })
-    .await;
-    let started = Instant::now();
-    // Without what the server asks for, it would come back in an hour.
-    let hours = Duration::from_secs(3600);
-    let response = Retry::new().pauses(hours, hours).send(script.post()).await.unwrap();
-    assert_eq!(response.status(), StatusCode::CREATED);
-    assert!(started.elapsed() >= Duration::from_secs(1));
-    assert_eq!(script.keys().len(), 3);
 }
 
 #[tokio::test]

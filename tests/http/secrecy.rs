@@ -2,8 +2,10 @@
 
 use crate::bench::{Bench, both};
 use crate::client::{KEY, Reply, send};
+use crate::script::{Script, status};
 use crate::server::{Run, number};
 use http::{Method, StatusCode};
+use idempotent_http::client::{RequestBuilderExt as _, Retry};
 use idempotent_http::{FormTokens, IdempotencyLayer};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Verb;
@@ -159,5 +161,29 @@ async fn no_line_of_the_log_shows_a_form_token() {
         }
         assert!(!log.text().contains(&token));
         assert!(!format!("{tokens:?}").contains(&token));
+    }
+}
+
+#[tokio::test]
+async fn no_line_of_the_log_shows_a_key_that_is_sent_downstream() {
+    let log = Log::capture();
+    for bench in both().await {
+        let provider = Script::new(|request| status(if request == 0 { 503 } else { 200 })).await;
+        let (client, url) = (provider.server.client.clone(), provider.server.url("/"));
+        let charges = move |_: Run| {
+            let charge = client.post(&url);
+            async move {
+                // Built inside of the attempt, and sent twice: that is logged.
+                let charge = charge.derived_key("stripe.charge");
+                Retry::new().send(charge).await.unwrap().status()
+            }
+        };
+        let server = bench.serve(bench.layer(), charges).await;
+        let key = secret();
+        assert_eq!(server.post("/orders", &key).await.status, StatusCode::OK);
+        let [Some(derived), Some(_)] = &provider.keys()[..] else { panic!("it is sent twice") };
+        let log = log.text();
+        assert!(log.contains("the request is sent again"), "{log}");
+        assert!(!log.contains(derived.as_str()) && !log.contains(&key));
     }
 }

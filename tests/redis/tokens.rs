@@ -35,6 +35,43 @@ async fn of_many_who_consume_a_token_in_two_processes_one_is_accepted() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_is_told_that_an_unknown_or_expired_token_was_used() {
+    for binary in binaries() {
+        let server = RedisServer::start_with(&binary, &[]);
+        let mut connection = server.connection().await;
+        let mut instances = Vec::new();
+        for _ in 0..2 {
+            let store = RedisStore::connect(&server.url()).await.unwrap();
+            let idem = Idempotency::builder().store(store).build().unwrap();
+            instances.push(Tokens::new(&idem));
+        }
+        for round in 0..40 {
+            let token = instances[0].issue("order").await.unwrap().to_string();
+            let business_type = match round % 2 {
+                0 => "refund",
+                _ => {
+                    // It expires.
+                    let _: () = redis::cmd("FLUSHALL").query_async(&mut connection).await.unwrap();
+                    "order"
+                }
+            };
+            let racers: Vec<_> = (0..32)
+                .map(|racer| {
+                    let (tokens, token) = (instances[racer % 2].clone(), token.clone());
+                    tokio::spawn(
+                        async move { tokens.consume(business_type, &token).await.unwrap() },
+                    )
+                })
+                .collect();
+            for racer in racers {
+                let told = racer.await.unwrap();
+                assert!(matches!(told, Consumed::Unknown), "{business_type}: {told:?}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_token_leaves_nothing_behind() {
     let server = RedisServer::start();

@@ -1,6 +1,6 @@
 //! Why a request has no answer.
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -11,7 +11,15 @@ pub struct SendError {
     key: Option<HeaderValue>,
     attempts: u32,
     may_have_run: bool,
+    oversized: Option<Oversized>,
     source: Option<reqwest::Error>,
+}
+
+/// An answer that was not read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Oversized {
+    status: StatusCode,
+    limit: usize,
 }
 
 /// What went wrong.
@@ -26,11 +34,13 @@ pub enum SendErrorKind {
     NotRepeatable,
     /// No attempt got a whole answer.
     NoAnswer,
+    /// The answer is larger than [`max_response_bytes`](super::Retry::max_response_bytes).
+    ResponseTooLarge,
 }
 
 impl SendError {
     pub(super) fn not_sent(kind: SendErrorKind) -> Self {
-        Self { kind, key: None, attempts: 0, may_have_run: false, source: None }
+        Self { kind, key: None, attempts: 0, may_have_run: false, oversized: None, source: None }
     }
 
     pub(super) fn no_answer(
@@ -40,7 +50,19 @@ impl SendError {
         may_have_run: bool,
     ) -> Self {
         let source = Some(source.without_url());
-        Self { kind: SendErrorKind::NoAnswer, key, attempts, may_have_run, source }
+        let kind = SendErrorKind::NoAnswer;
+        Self { kind, key, attempts, may_have_run, oversized: None, source }
+    }
+
+    pub(super) fn too_large(
+        status: StatusCode,
+        limit: usize,
+        key: Option<HeaderValue>,
+        attempts: u32,
+    ) -> Self {
+        let kind = SendErrorKind::ResponseTooLarge;
+        let oversized = Some(Oversized { status, limit });
+        Self { kind, key, attempts, may_have_run: true, oversized, source: None }
     }
 
     pub(super) fn with_source(mut self, source: reqwest::Error) -> Self {
@@ -63,6 +85,11 @@ impl SendError {
         self.attempts
     }
 
+    /// The status of an answer that is too large.
+    pub fn status(&self) -> Option<StatusCode> {
+        self.oversized.map(|it| it.status)
+    }
+
     /// Whether the server may have handled the request. If not, none of its attempts got as far as a
     /// connection.
     ///
@@ -79,6 +106,16 @@ impl fmt::Display for SendError {
             SendErrorKind::InvalidKey => "the key is not 1 to 255 characters of printable ASCII",
             SendErrorKind::InvalidRequest => "the request could not be built",
             SendErrorKind::NotRepeatable => "the body is a stream, which cannot be sent twice",
+            SendErrorKind::ResponseTooLarge => {
+                let Oversized { status, limit } = self.oversized.unwrap_or_default();
+                return write!(
+                    formatter,
+                    "the answer, with status {}, is larger than {limit} bytes; the request may have \
+                     been handled\nhelp: send it again with the same key and a larger \
+                     `max_response_bytes`",
+                    status.as_u16()
+                );
+            }
             SendErrorKind::NoAnswer => {
                 let (times, outcome) = match (self.attempts, self.may_have_run) {
                     (1, false) => ("attempt", "it was not handled"),

@@ -1,6 +1,6 @@
 //! Whether a request is to be sent again.
 
-use http::header::{HeaderMap, RETRY_AFTER};
+use http::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use http::{Response, StatusCode};
 use idempotent_runtime::problem::{CODE_HEADER, ProblemType};
 use std::time::{Duration, SystemTime};
@@ -46,16 +46,21 @@ fn is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// `Retry-After`, in seconds or as a date.
+/// The pause that `Retry-After` asks for, in seconds or as a date.
+///
+/// A date is compared with the server's own, so that the difference between its clock and ours does
+/// not count. A number that is too large to be read is a long time, not none.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    match text.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => {
-            let date = httpdate::parse_http_date(text).ok()?;
-            Some(date.duration_since(now).unwrap_or_default())
-        }
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
+    let until = httpdate::parse_http_date(text).ok()?;
+    Some(until.duration_since(date(headers, DATE).unwrap_or(now)).unwrap_or_default())
+}
+
+fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -114,7 +119,19 @@ mod tests {
         assert_eq!(read("120"), seconds(120));
         assert_eq!(read("Sun, 09 Sep 2001 01:46:45 GMT"), seconds(5));
         assert_eq!(read("Sun, 09 Sep 2001 01:46:30 GMT"), seconds(0));
-        assert_eq!(read("soon"), None);
-        assert_eq!(read("-1"), None);
+        assert_eq!(read("99999999999999999999999"), seconds(u64::MAX));
+        for bad in ["soon", "-1", "+1", "1.5", ""] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_date_is_compared_with_the_clock_that_it_was_read_from() {
+        let now = SystemTime::now();
+        let server_is_behind = HeaderMap::from_iter([
+            (DATE, "Sun, 09 Sep 2001 01:46:40 GMT".parse().unwrap()),
+            (RETRY_AFTER, "Sun, 09 Sep 2001 01:46:45 GMT".parse().unwrap()),
+        ]);
+        assert_eq!(retry_after(&server_is_behind, now), Some(Duration::from_secs(5)));
     }
 }
