@@ -22,8 +22,10 @@ use std::time::Duration;
 /// A response's body, as far as it was read.
 pub(crate) enum Gathered<B> {
     Whole(Whole),
-    /// The pieces that were read, and the rest.
-    Live(ResponseBody<B>),
+    /// The pieces that were read, and the rest, which is not waited for.
+    Paused(ResponseBody<B>),
+    /// The pieces that were read, and the rest, which is more than is kept.
+    TooLarge(ResponseBody<B>),
 }
 
 /// Bounds on the reading of a body.
@@ -88,7 +90,7 @@ where
         let frame = match next.await {
             Next::Came(Some(frame)) => frame?,
             Next::Came(None) => break,
-            Next::TooLate => return Ok(Gathered::Live(ResponseBody::live(read, body))),
+            Next::TooLate => return Ok(Gathered::Paused(ResponseBody::live(read, body))),
         };
         pauses.end();
         match frame.into_data() {
@@ -96,7 +98,7 @@ where
                 bytes += data.len();
                 read.push_back(data);
                 if bytes > bounds.bytes {
-                    return Ok(Gathered::Live(ResponseBody::live(read, body)));
+                    return Ok(Gathered::TooLarge(ResponseBody::live(read, body)));
                 }
             }
             Err(frame) => {

@@ -13,6 +13,7 @@ use crate::service::{NoStore, Streaming};
 use crate::settings::Settings;
 use http::{Response, StatusCode, response};
 use http_body::Body;
+use idempotent_runtime::observe;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Error, Outcome, Recorded};
 
@@ -112,6 +113,10 @@ pub(crate) fn sort<R: Body>(
     if is_stream(&response, length) {
         return Sorted::Live(response.map(ResponseBody::passed));
     }
+    if length == Length::TooLarge {
+        report_too_large(settings);
+        return Sorted::Live(response.map(ResponseBody::passed));
+    }
     let (parts, body) = response.into_parts();
     Sorted::Kept(parts, body, length)
 }
@@ -125,7 +130,11 @@ pub(crate) fn keep<R: Body, E>(
 ) -> Kept<R, E> {
     let whole = match gathered {
         Ok(Gathered::Whole(whole)) => whole,
-        Ok(Gathered::Live(body)) => {
+        Ok(Gathered::Paused(body)) => {
+            return Ok(Box::new(Exchange::Live(Response::from_parts(parts, body))));
+        }
+        Ok(Gathered::TooLarge(body)) => {
+            report_too_large(settings);
             return Ok(Box::new(Exchange::Live(Response::from_parts(parts, body))));
         }
         Err(_) => return Err(NoAnswer::BrokeOff),
@@ -140,7 +149,17 @@ pub(crate) fn keep<R: Body, E>(
     }
     let (data, trailers) = whole.into_parts();
     let exchange = Exchange::Whole { response: Response::from_parts(parts, data), trailers };
-    Ok(Box::new(if exchange.fits(most) { exchange } else { exchange.into_live() }))
+    if exchange.fits(most) {
+        return Ok(Box::new(exchange));
+    }
+    report_too_large(settings);
+    Ok(Box::new(exchange.into_live()))
+}
+
+/// Reports a response that would have been kept if it were smaller. A stream is not meant to be.
+fn report_too_large(settings: &Settings) {
+    let reason = "the response is larger than what is stored";
+    observe::not_kept(&settings.operation, "http::Response", reason);
 }
 
 /// `true` if a function further in was refused for a reason that passes, whatever the status says.
@@ -149,7 +168,7 @@ pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
     code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }
 
-/// `true` for a response that flows from its head on.
+/// `true` for a response that is meant to flow, from its head on.
 fn is_stream<R>(response: &Response<R>, length: Length) -> bool {
     let is_said_to_flow = || {
         headers::is_stream(response.headers())
@@ -158,10 +177,6 @@ fn is_stream<R>(response: &Response<R>, length: Length) -> bool {
     // What follows a change of protocols is not in the response.
     response.status().is_informational()
         || response.extensions().get::<Streaming>().is_some()
-        || match length {
-            Length::TooLarge => true,
-            Length::Unknown => is_said_to_flow(),
-            // It is complete, whatever its type.
-            Length::Fits => false,
-        }
+        // One of known length is complete, whatever its type.
+        || (length == Length::Unknown && is_said_to_flow())
 }

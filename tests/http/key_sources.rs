@@ -119,7 +119,9 @@ async fn a_function_finds_the_key() {
         for run in ["run 3", "run 4"] {
             post(&server, "text/plain", "").await.is_first(200, run);
         }
-        post(&server, "text/plain", "panics").await.is_first(500, "");
+        post(&server, "text/plain", "panics")
+            .await
+            .is_problem(500, ProblemType::Misconfigured.code());
         assert_eq!((bench.runs(), bench.records().await), (4, 2));
     }
 }

@@ -178,7 +178,8 @@ async fn a_panic_that_is_caught_inside_does_not_block_its_key_and_one_that_is_ca
         let layer = bench.layer().abandon(Abandon::Block);
         let outside = counted(&bench.ledger, panics_first).layer(layer);
         let server = serve(outside.layer(from_fn(catches_panics))).await;
-        server.post("/orders", "outside").await.is_first(500, "");
+        let failed = server.post("/orders", "outside").await;
+        failed.is_problem(500, ProblemType::HandlerFailed.code());
         let repeat = server.post("/orders", "outside").await;
         repeat.is_problem(409, ProblemType::OutcomeUnknown.code());
     }

@@ -164,7 +164,11 @@ async fn an_intended_stream_is_no_value_that_was_not_kept_and_a_large_response_i
         let events = events::collect();
         let answers = async |run: Run| match run.parts.uri.path() {
             "/extension" => (axum::Extension(Streaming), "flows").into_response(),
-            "/events" => ([("content-type", "text/event-stream")], "data: 1").into_response(),
+            "/events" => {
+                let (mut sender, events) = Channel::<Bytes, Infallible>::new(1);
+                tokio::spawn(async move { sender.send_data("data: 1".into()).await });
+                ([("content-type", "text/event-stream")], Body::new(events)).into_response()
+            }
             "/announced" => "x".repeat(65).into_response(),
             _ => ([("x-large", "y".repeat(2 << 20))], "z").into_response(),
         };
@@ -355,9 +359,12 @@ async fn each_form_is_reported_once() {
 
         let token = tokens.issue(Some("ada")).await.unwrap();
         let again = || server.request(Method::POST, "/orders").header("user", "ada");
-        for ending in [Ending::Failed, Ending::Panicked, Ending::Executed] {
+        let failed = Some(ProblemType::HandlerFailed);
+        for (ending, problem) in
+            [(Ending::Failed, None), (Ending::Panicked, failed), (Ending::Executed, None)]
+        {
             send(again().header("form-token", &token)).await;
-            is_reported(&events, ending, None);
+            is_reported(&events, ending, problem);
         }
     }
 }
@@ -408,7 +415,7 @@ async fn refusals_are_counted_by_service_outcome_and_problem() {
         let mut expected = vec![
             row(names::CALLS, "shop invalid"),
             row(names::CALLS, "shop executed"),
-            row(names::CALLS, "shop unreadable"),
+            row(names::CALLS, "shop replayed"),
             row(names::REFUSALS, "shop missing-key"),
             row(names::REFUSALS, "shop result-not-retained"),
         ];

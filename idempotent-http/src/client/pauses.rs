@@ -8,13 +8,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Pauses {
+    first: Duration,
     next: Duration,
     longest: Duration,
 }
 
 impl Pauses {
     pub(super) fn new(first: Duration, longest: Duration) -> Self {
-        Self { next: first, longest }
+        Self { first, next: first, longest }
     }
 
     /// The pause before the next attempt.
@@ -26,7 +27,7 @@ impl Pauses {
     /// back together.
     pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let full = match asked {
-            Some(_) => self.next.min(SECOND),
+            Some(_) => self.next.min(SECOND.max(self.first)),
             None => self.next,
         };
         self.next = self.next.saturating_mul(2).min(self.longest);

@@ -1,9 +1,8 @@
 //! What adapters report by themselves: an HTTP layer refuses requests before any operation is asked.
 
 use super::Ending;
-#[cfg(feature = "metrics")]
 use super::names;
-use super::record::ended;
+use super::record::{ended, rare};
 use crate::problem::ProblemType;
 
 /// A call that an adapter has taken up, and whose end it reports unless an operation does.
@@ -62,6 +61,15 @@ impl Drop for PendingCall<'_> {
         let is_panicking = std::thread::panicking();
         self.report(if is_panicking { Ending::Panicked } else { Ending::Cancelled });
     }
+}
+
+/// Reports that an answer of this type is recorded without its value, and why.
+///
+/// Operations report it themselves where a value cannot be encoded or is too large. This is for
+/// adapters that do not hand such a value on.
+pub fn not_kept(operation: &str, type_name: &str, reason: &str) {
+    tracing::warn!(target: "idempotent", operation, type_name, reason, "the value is not kept");
+    rare(names::NOT_KEPT, &operation.to_owned().into());
 }
 
 /// Reports that a call was answered with a problem: an event, and a counter by the problem's code.

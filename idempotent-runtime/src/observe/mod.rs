@@ -6,7 +6,7 @@ mod adapter;
 pub mod names;
 mod record;
 
-pub use adapter::{PendingCall, refused};
+pub use adapter::{PendingCall, not_kept, refused};
 pub(crate) use record::{
     BodyTimer, CallEnd, LoggedKey, StoreTimer, WaitTimer, dropped, in_flight, maintained, rare,
 };
