@@ -3,6 +3,7 @@
 use crate::config::{
     Abandon, Config, LEASES, LONGEST, Mode, OnStoreError, OnUnrecorded, RETRY_AFTER,
 };
+use crate::store::Binding;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub(crate) struct Options {
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) on_unrecorded: Option<OnUnrecorded>,
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) binding: Binding,
 }
 
 impl Options {
@@ -33,6 +35,7 @@ impl Options {
         on_store_error: None,
         on_unrecorded: None,
         retry_after: None,
+        binding: Binding::Lifted,
     };
 
     /// The `retry_after` of a caller that finds the key held.
@@ -58,6 +61,8 @@ pub(crate) struct Policy {
     pub(crate) on_unrecorded: OnUnrecorded,
     pub(crate) max_value_bytes: usize,
     pub(crate) max_concurrent: Option<usize>,
+    /// The payload that may follow an attempt that ends without an answer.
+    pub(crate) binding: Binding,
 }
 
 impl Policy {
@@ -87,6 +92,7 @@ impl Policy {
             on_unrecorded: options.on_unrecorded.unwrap_or(config.on_unrecorded),
             max_value_bytes: config.max_value_bytes,
             max_concurrent: config.max_concurrent,
+            binding: options.binding,
         })
     }
 
