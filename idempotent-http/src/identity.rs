@@ -1,6 +1,6 @@
 //! The identity of a request: its key, its scope, and the operation that they name.
 
-use crate::settings::{Presence, Settings};
+use crate::settings::{AfterFailure, Presence, Settings};
 use http::request::Parts;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::{Ambient, Mode, Operation, ambient};
@@ -58,7 +58,8 @@ pub(crate) fn operation<'a>(
         .key((parts.method.as_str(), path(parts), key))
         .mode(Mode::Strong)
         .wait(settings.wait)
-        .expire(settings.retention);
+        .expire(settings.retention)
+        .bind_payload_after_failure(settings.after_failure == AfterFailure::SamePayload);
     if let Some(scope) = scope {
         operation = operation.scope(scope);
     }

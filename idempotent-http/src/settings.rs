@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) methods: Vec<Method>,
     pub(crate) scope: Option<ScopeOf>,
     pub(crate) payload: Payload,
+    pub(crate) after_failure: AfterFailure,
     pub(crate) max_request_bytes: usize,
     pub(crate) max_response_bytes: usize,
     pub(crate) is_stored: Arc<dyn Fn(StatusCode) -> bool + Send + Sync>,
@@ -50,6 +51,13 @@ pub(crate) enum Presence {
     Required,
 }
 
+/// The payload that may follow a response that is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterFailure {
+    AnyPayload,
+    SamePayload,
+}
+
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 const MEBIBYTE: usize = 1 << 20;
 
@@ -64,6 +72,7 @@ impl Settings {
             methods: vec![Method::POST, Method::PATCH],
             scope: None,
             payload: Payload::Bytes,
+            after_failure: AfterFailure::AnyPayload,
             max_request_bytes: MEBIBYTE,
             max_response_bytes: MEBIBYTE - MEBIBYTE / 16,
             is_stored: Arc::new(is_deterministic),
@@ -109,6 +118,7 @@ impl fmt::Debug for Settings {
             .field("methods", &self.methods)
             .field("scoped", &self.scope.is_some())
             .field("payload", &self.payload)
+            .field("after_failure", &self.after_failure)
             .field("wait", &self.wait)
             .field("retry_after", &self.retry_after)
             .field("retention", &self.retention)
