@@ -14,9 +14,9 @@
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::table::{self, Living, Step, Write};
 use idempotent_runtime::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head,
-    IfGone, Maintenance, Record, Renewed, Resolution, Resolved, Settled, State, Store, StoreError,
-    StoreErrorKind, StoreFuture, Token, Value, Watch,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Forgotten,
+    Head, IfGone, Maintenance, Record, Renewed, Resolution, Resolved, Settled, State, Store,
+    StoreError, StoreErrorKind, StoreFuture, Token, Value, Watch,
 };
 use idempotent_runtime::testing::{MAX_SLACK, Subject, contract};
 use idempotent_runtime::{Error, Fingerprint, Idempotency, current, idempotent};
@@ -178,7 +178,7 @@ impl Store for FileStore {
         retention: Duration,
     ) -> Answer<'a, Settled> {
         let error = match &failure {
-            Failure::Free => None,
+            Failure::Free(_) => None,
             Failure::Final(error) => error.clone(),
         };
         self.answer(key, error, |record| table::fail(record, attempt, &failure, retention))
@@ -189,8 +189,9 @@ impl Store for FileStore {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
-        self.answer(key, None, |record| table::abandon(record, attempt, retention))
+        self.answer(key, None, |record| table::abandon(record, attempt, retention, binding))
     }
 
     fn release<'a>(
@@ -198,8 +199,9 @@ impl Store for FileStore {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
-        self.answer(key, None, |record| table::release(record, attempt, retention))
+        self.answer(key, None, |record| table::release(record, attempt, retention, binding))
     }
 
     fn renew<'a>(

@@ -3,7 +3,7 @@
 use crate::body::{BoxError, Whole};
 use crate::problem::{hook_panicked, misconfigured};
 use crate::request_body::{RequestBody, read};
-use crate::settings::{Host, Presence, Settings};
+use crate::settings::{AfterFailure, Host, Presence, Settings};
 use crate::unread::Unread;
 use bytes::Bytes;
 use http::Method;
@@ -198,7 +198,9 @@ pub(crate) fn operation<'s>(
 }
 
 /// An operation with the layer's settings.
-fn configured<'s>(settings: &'s Settings, mut operation: Operation<'s>) -> Operation<'s> {
+fn configured<'s>(settings: &'s Settings, operation: Operation<'s>) -> Operation<'s> {
+    let is_bound = settings.after_failure == AfterFailure::SamePayload;
+    let mut operation = operation.bind_payload_after_failure(is_bound);
     if let Some(wait) = settings.wait {
         operation = operation.wait(wait);
     }

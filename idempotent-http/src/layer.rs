@@ -9,7 +9,7 @@ use crate::mistakes::SettingsError;
 use crate::payload::Payload;
 use crate::scope::Scope;
 use crate::service::IdempotencyService;
-use crate::settings::{Found, Presence, Settings, Usage, is_deterministic};
+use crate::settings::{AfterFailure, Found, Presence, Settings, Usage, is_deterministic};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
 use idempotent_runtime::{Abandon, Idempotency};
@@ -179,6 +179,16 @@ impl IdempotencyLayer {
     #[must_use]
     pub fn payload(self, payload: Payload) -> Self {
         self.with(|it| it.payload = payload)
+    }
+
+    /// Keeps a key bound to its payload after a response that is not stored, as the draft standard
+    /// binds it: a repeat with another payload is refused (422) for as long as responses are kept.
+    ///
+    /// By default such a key is free for another payload. With this, it is free for the same one. It
+    /// changes nothing under [`Payload::Ignored`].
+    #[must_use]
+    pub fn bind_payload_after_failure(self) -> Self {
+        self.with(|it| it.after_failure = AfterFailure::SamePayload)
     }
 
     /// The largest body of a keyed request; a larger one is refused (413).

@@ -39,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) methods: Vec<Method>,
     pub(crate) scope: Option<Scope>,
     pub(crate) payload: Payload,
+    pub(crate) after_failure: AfterFailure,
     pub(crate) max_request_bytes: usize,
     pub(crate) max_response_bytes: usize,
     pub(crate) stream_after: Duration,
@@ -97,6 +98,13 @@ pub(crate) enum Host {
     PartOfTheKey,
 }
 
+/// The payload that may follow a response that is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterFailure {
+    AnyPayload,
+    SamePayload,
+}
+
 /// The retention of a layer that chooses none: a day.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3_600);
 const MEBIBYTE: usize = 1 << 20;
@@ -115,6 +123,7 @@ impl Settings {
             methods: vec![Method::POST, Method::PATCH],
             scope: None,
             payload: Payload::Bytes,
+            after_failure: AfterFailure::AnyPayload,
             max_request_bytes: MEBIBYTE,
             max_response_bytes: MEBIBYTE - MEBIBYTE / 16,
             stream_after: Duration::from_millis(100),
@@ -229,6 +238,7 @@ impl fmt::Debug for Settings {
             .field("methods", &self.methods)
             .field("scoped", &self.scope.is_some())
             .field("payload", &self.payload)
+            .field("after_failure", &self.after_failure)
             .field("wait", &self.wait)
             .field("retry_after", &self.retry_after)
             .field("retention", &self.retention)

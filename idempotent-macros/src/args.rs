@@ -34,7 +34,7 @@ const fn flag(name: &'static str) -> Argument {
     Argument { takes_value: false, ..value(name, name) }
 }
 
-pub(crate) const ARGUMENTS: [Argument; 20] = [
+pub(crate) const ARGUMENTS: [Argument; 21] = [
     key("key", "key = \"req.order_id\""),
     value("expire", "expire = \"5m\""),
     value("mode", "mode = \"strong\""),
@@ -46,6 +46,7 @@ pub(crate) const ARGUMENTS: [Argument; 20] = [
     flag("shared_name"),
     key("scope", "scope = \"req.tenant\""),
     key("fingerprint", "fingerprint = \"(req.amount, req.currency)\""),
+    flag("bind_payload_after_failure"),
     value("final_errors", "final_errors = OrderError::is_final"),
     value("abandon", "abandon = \"block\""),
     value("on_store_error", "on_store_error = \"run\""),
@@ -76,6 +77,7 @@ pub(crate) struct Args {
     pub(crate) shared_name: Option<Given<Flag>>,
     pub(crate) scope: Option<Given<Key>>,
     pub(crate) fingerprint: Option<Given<Key>>,
+    pub(crate) bind_payload_after_failure: Option<Given<Flag>>,
     pub(crate) final_errors: Option<Given<FunctionPath>>,
     pub(crate) abandon: Option<Given<Abandon>>,
     pub(crate) on_store_error: Option<Given<OnStoreError>>,
@@ -116,6 +118,7 @@ impl Args {
             shared_name,
             scope,
             fingerprint,
+            bind_payload_after_failure,
             final_errors,
             abandon,
             on_store_error,
@@ -137,6 +140,7 @@ impl Args {
         each(shared_name, mistakes);
         each(scope, mistakes);
         each(fingerprint, mistakes);
+        each(bind_payload_after_failure, mistakes);
         each(final_errors, mistakes);
         each(abandon, mistakes);
         each(on_store_error, mistakes);

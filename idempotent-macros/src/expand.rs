@@ -110,8 +110,13 @@ impl<'a> Expansion<'a> {
         ]
         .into_iter()
         .filter_map(|(setter, value)| Some(self.set(setter, value?)));
+        let binding = match value(&args.bind_payload_after_failure) {
+            Some(Flag(true)) => Some(quote_spanned!(*span=> .bind_payload_after_failure())),
+            _ => None,
+        };
         quote_spanned! {*span=>
-            static __IDEMPOTENT_SITE: #private::Site = #private::Site::#start #(#settings)*;
+            static __IDEMPOTENT_SITE: #private::Site =
+                #private::Site::#start #(#settings)* #binding;
         }
     }
 

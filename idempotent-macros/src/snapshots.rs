@@ -143,6 +143,7 @@ fn every_argument() {
         shared_name,
         scope = "req.tenant",
         fingerprint = "(req.amount, req.currency)",
+        bind_payload_after_failure,
         final_errors = OrderError::is_final,
         abandon = "block",
         on_store_error = "run",

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
 use syn::{ReturnType, Type};
 
-use crate::args::Args;
+use crate::args::{self, Args};
 use crate::function::{self, Function, Shape};
 use crate::key::{FieldPath, Key};
 use crate::mistake::{Mistakes, mistake};
@@ -17,6 +17,7 @@ pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     }
     name(args, function, mistakes);
     combinations(args, mistakes);
+    binding(args, mistakes);
     for key in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
         roots(key, function, mistakes);
     }
@@ -109,6 +110,7 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
                 named(&args.lease),
                 named(&args.max_run),
                 named(&args.fingerprint),
+                named(&args.bind_payload_after_failure),
                 named(&args.final_errors),
                 named(&args.abandon),
                 named(&args.on_unrecorded),
@@ -120,6 +122,23 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
     for name in idle.into_iter().flatten() {
         let what = format!("`{name}` makes no sense with `mode = \"{mode}\"`, which {reason}");
         mistakes.push(mistake(name, what, format!("remove `{name}`, or use `mode = \"strong\"`")));
+    }
+}
+
+/// Without a fingerprint there is no payload that a key could be bound to.
+fn binding(args: &Args, mistakes: &mut Mistakes) {
+    // A window has no use for either, and says so.
+    if matches!(args.mode.as_ref().and_then(Given::ok), Some(Mode::Window)) {
+        return;
+    }
+    if let Some(given) = &args.bind_payload_after_failure
+        && given.ok().is_some_and(|flag| flag.0)
+        && args.fingerprint.is_none()
+    {
+        let name = &given.name;
+        let what = format!("`{name}` binds a key to its `fingerprint`, but there is none");
+        let example = args::find("fingerprint").map_or("fingerprint", |it| it.example);
+        mistakes.push(mistake(name, what, format!("add `{example}`")));
     }
 }
 
@@ -326,6 +345,23 @@ mod tests {
         assert_eq!(dotted("create_order"), "order.create");
         assert_eq!(dotted("create_big_order"), "big_order.create");
         assert_eq!(dotted("create"), "my_service.create");
+    }
+
+    #[test]
+    fn a_payload_is_bound_only_if_there_is_a_fingerprint() {
+        let alone = messages(quote!(bind_payload_after_failure), create());
+        assert_eq!(
+            alone,
+            ["`bind_payload_after_failure` binds a key to its `fingerprint`, but there is none\n\
+             help: add `fingerprint = \"(req.amount, req.currency)\"`"]
+        );
+        let both = quote!(bind_payload_after_failure, fingerprint = "user");
+        assert_eq!(messages(both, create()), [""; 0]);
+        assert_eq!(messages(quote!(bind_payload_after_failure = false), create()), [""; 0]);
+        let window = quote!(bind_payload_after_failure, mode = "window");
+        assert_eq!(messages(window, create()).len(), 1);
+        let wrong = quote!(bind_payload_after_failure, fingerprint = 5);
+        assert_eq!(messages(wrong, create()).len(), 1);
     }
 
     #[test]

@@ -219,12 +219,14 @@ impl Attempt {
         self.end(Verb::Complete { value, retention: whole_millis(retention) }).await
     }
 
-    /// It failed; the key is free for the next attempt.
+    /// It failed; the key is free for the next attempt, if the operation
+    /// [binds its payload](crate::Operation::bind_payload_after_failure) for one with the same.
     ///
     /// # Errors
     /// As [`complete`](Attempt::complete).
     pub async fn fail(self) -> Result<(), Error> {
-        self.end(Verb::Fail(Failure::Free)).await
+        let binding = self.running.lease().binding;
+        self.end(Verb::Fail(Failure::Free(binding))).await
     }
 
     /// It failed for good; everyone who asks again gets this error.

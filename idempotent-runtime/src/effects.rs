@@ -100,7 +100,8 @@ async fn run<T: DeserializeOwned>(
     let mut request = call.request(Token::random(), core.clock.now());
     request.claim = claim;
     let envelope = Value::from(&[id::JSON][..]);
-    let mut terms = EffectTerms { request, retention, block_retention, envelope };
+    let binding = call.policy.binding;
+    let mut terms = EffectTerms { request, retention, block_retention, binding, envelope };
     let mut sends = 0;
     let mut unanswered = false;
     let effected = loop {

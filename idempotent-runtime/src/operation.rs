@@ -17,7 +17,7 @@ use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
 use crate::options::{Options, Runs};
 pub use crate::outcome::{Outcome, Recorded};
-use crate::store::{Forgotten, Record};
+use crate::store::{Binding, Forgotten, Record};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -74,6 +74,43 @@ impl<'a> Operation<'a> {
     #[inline]
     pub fn fingerprint(mut self, fingerprint: Fingerprint) -> Self {
         self.fingerprint = Some(fingerprint);
+        self
+    }
+
+    /// Keeps the key bound to its [`fingerprint`](Self::fingerprint) after an attempt that ended
+    /// without an answer; off by default.
+    ///
+    /// An attempt ends without an answer if its body returns an error that is not kept, is dropped or
+    /// panics. The key is then free. By default it is free for any payload; with this, only for the
+    /// same one, and another one is refused as
+    /// [`Mismatch`](crate::ErrorKind::Mismatch) for as long as the record is kept. A call without a
+    /// fingerprint is compared with nothing, so it runs. [`forget`](Self::forget) and
+    /// [`resolve`](Self::resolve) free the key for any payload.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, ErrorKind, Fingerprint, Idempotency, Mode};
+    ///
+    /// # #[derive(Debug)]
+    /// # enum Failed { Busy, Refused(Error) }
+    /// # impl From<Error> for Failed { fn from(error: Error) -> Self { Self::Refused(error) } }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let idem = Idempotency::in_memory().unwrap();
+    /// let pay = |cents: u64| {
+    ///     let pay = idem.operation("payments.create").key(1).mode(Mode::Strong);
+    ///     pay.fingerprint(Fingerprint::of(&cents)).bind_payload_after_failure(true)
+    /// };
+    /// let failed = pay(100).run(async { Err::<u64, _>(Failed::Busy) }).await;
+    /// assert!(matches!(failed, Err(Failed::Busy)));
+    ///
+    /// let other = pay(900).run(async { Ok::<_, Failed>(900) }).await;
+    /// assert!(matches!(other, Err(Failed::Refused(e)) if e.kind() == ErrorKind::Mismatch));
+    /// assert_eq!(pay(100).run(async { Ok::<_, Failed>(100) }).await.unwrap(), 100);
+    /// # }
+    /// ```
+    #[inline]
+    pub fn bind_payload_after_failure(mut self, bind: bool) -> Self {
+        self.options.binding = if bind { Binding::Kept } else { Binding::Lifted };
         self
     }
 
@@ -344,8 +381,8 @@ impl<'a> Operation<'a> {
         self.answer(self.instance.store().get(&key).await)
     }
 
-    /// Removes the record, so that the next call runs. One that is held only with `force`; the
-    /// attempt that holds it is then superseded.
+    /// Removes the record, so that the next call runs, whatever its payload. One that is held only
+    /// with `force`; the attempt that holds it is then superseded.
     ///
     /// # Errors
     /// The key is invalid, or the store does not answer.

@@ -3,6 +3,7 @@
 use crate::config::{
     Abandon, Config, LEASES, LONGEST, Mode, OnStoreError, OnUnrecorded, RETRY_AFTER,
 };
+use crate::store::Binding;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ pub(crate) struct Options {
     pub(crate) on_unrecorded: Option<OnUnrecorded>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) runs: Runs,
+    pub(crate) binding: Binding,
 }
 
 /// The calls of an operation that may run their body.
@@ -45,6 +47,7 @@ impl Options {
         on_unrecorded: None,
         retry_after: None,
         runs: Runs::Granted,
+        binding: Binding::Lifted,
     };
 
     /// The `retry_after` of a caller that finds the key held.
@@ -71,6 +74,8 @@ pub(crate) struct Policy {
     pub(crate) max_value_bytes: usize,
     /// Zero if the body must not run.
     pub(crate) max_concurrent: Option<usize>,
+    /// The payload that may follow an attempt that ends without an answer.
+    pub(crate) binding: Binding,
 }
 
 impl Policy {
@@ -103,6 +108,7 @@ impl Policy {
                 Runs::Granted => config.max_concurrent,
                 Runs::Never => Some(0),
             },
+            binding: options.binding,
         })
     }
 

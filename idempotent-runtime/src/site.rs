@@ -5,6 +5,7 @@ use crate::derived_name::{LeftOut, left_out};
 use crate::error::{Error, ErrorKind};
 use crate::operation_name::OperationName;
 use crate::options::Options;
+use crate::store::Binding;
 use crate::sync::{Mutex, lock};
 use std::any::type_name;
 use std::borrow::Cow;
@@ -80,6 +81,12 @@ impl Site {
         expire: Duration, not zero "`expire` must be longer than zero";
         lease: Duration, not zero "`lease` must be longer than zero";
         max_run: Duration, not zero "`max_run` must be longer than zero";
+    }
+
+    /// Sets `bind_payload_after_failure`.
+    pub const fn bind_payload_after_failure(mut self) -> Self {
+        self.options.binding = Binding::Kept;
+        self
     }
 
     /// Sets `message`.

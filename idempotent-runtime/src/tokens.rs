@@ -12,8 +12,8 @@ use crate::key::{Encoded, KeyPart, RecordKey, Scope, hex};
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
 use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, Claim, Failure, Settled, StoreError, StoreErrorKind,
-    Token,
+    Answer, AttemptId, BeginRequest, Begun, Binding, Claim, Failure, Settled, StoreError,
+    StoreErrorKind, Token,
 };
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -138,7 +138,7 @@ impl Tokens {
         let attempt = request.first_attempt();
         let store = self.instance.store();
         let begun = self.send(business_type, || store.begin(&key, &request)).await?;
-        let freed = || store.fail(&key, &attempt, Failure::Free, self.expire);
+        let freed = || store.fail(&key, &attempt, Failure::Free(Binding::Lifted), self.expire);
         match (begun, self.send(business_type, freed).await?) {
             (Begun::Fresh(_), Settled::Done) => Ok(token),
             // Nobody else knows this token yet.
@@ -171,7 +171,7 @@ impl Tokens {
         match begun.map_err(may_be_used_up)? {
             // A first attempt means that there was nothing to go on from.
             Begun::Fresh(attempt) if attempt.number == 1 => {
-                let released = || store.release(&key, &attempt, self.expire);
+                let released = || store.release(&key, &attempt, self.expire, Binding::Lifted);
                 self.send(business_type, released).await?;
                 Ok(Consumed::Unknown)
             }
@@ -270,7 +270,7 @@ impl UsedToken {
     pub async fn give_back(self) -> Result<(), Error> {
         let Self { underway: _underway, tokens, business_type, key, attempt } = self;
         let store = tokens.instance.store();
-        let released = || store.release(&key, &attempt, tokens.expire);
+        let released = || store.release(&key, &attempt, tokens.expire, Binding::Lifted);
         tokens.send(&business_type, released).await.map(drop)
     }
 }

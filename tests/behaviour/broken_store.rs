@@ -2,7 +2,7 @@
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone,
     Maintenance, MemoryOptions, MemoryStore, Record, Renewed, Resolution, Resolved, Settled, Store,
     StoreFuture, Value,
 };
@@ -100,8 +100,9 @@ impl Store for Broken {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
-        self.pass(At::Abandon, move || self.store.abandon(key, attempt, retention))
+        self.pass(At::Abandon, move || self.store.abandon(key, attempt, retention, binding))
     }
 
     fn release<'a>(
@@ -109,8 +110,9 @@ impl Store for Broken {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
-        self.store.release(key, attempt, retention)
+        self.store.release(key, attempt, retention, binding)
     }
 
     fn renew<'a>(

@@ -1,6 +1,6 @@
 //! The plain API: begin, complete, fail, get, forget, resolve.
 
-use idempotent_runtime::store::{Forgotten, Resolved, State};
+use idempotent_runtime::store::{Binding, Forgotten, Resolved, State};
 use idempotent_runtime::{Abandon, Attempt, Begin, Error, ErrorKind, Mode, Operation, Resolution};
 use std::time::Duration;
 use support::{LEASE, both, until_async};
@@ -134,7 +134,8 @@ async fn a_lost_attempt_cannot_pass_its_answer_off_as_the_resolved_one() {
     for bench in both() {
         let op = bench.op().abandon(Abandon::Block);
         let lost = fresh(&op).await;
-        bench.idem.store().abandon(&op.record_key().unwrap(), &id(&op).await, LEASE).await.unwrap();
+        let (key, id) = (op.record_key().unwrap(), id(&op).await);
+        bench.idem.store().abandon(&key, &id, LEASE, Binding::Lifted).await.unwrap();
         op.resolve(Resolution::Succeeded(Some(&"resolved"))).await.unwrap();
         let error = lost.complete(&"late").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Superseded);

@@ -1,6 +1,6 @@
 //! What callers see when the store fails, verb by verb.
 
-use idempotent_runtime::store::{Forgotten, State, Store, StoreErrorKind};
+use idempotent_runtime::store::{Binding, Forgotten, State, Store, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Abandon, Error, ErrorKind, OnStoreError};
 use std::time::Duration;
@@ -263,7 +263,8 @@ async fn a_record_that_vanished_is_written_again() {
     gate.arrived(1).await;
     // As after a flush: the record is gone although its attempt holds the key.
     let (key, record) = (bench.op().record_key().unwrap(), bench.op().get().await.unwrap());
-    bench.store.release(&key, &record.unwrap().head.attempt, EXPIRE).await.unwrap();
+    let attempt = record.unwrap().head.attempt;
+    bench.store.release(&key, &attempt, EXPIRE, Binding::Lifted).await.unwrap();
     assert_eq!(bench.op().get().await.unwrap(), None);
     gate.open();
     assert_eq!(call.await.unwrap().unwrap(), 1);

@@ -5,6 +5,7 @@ mod ambient;
 mod arming;
 mod background;
 mod batch;
+mod binding;
 mod broken_store;
 mod by_hand;
 mod cancellation;

@@ -1,6 +1,6 @@
 //! A caller learns whether its value is the recorded one, and can ask for an error where it is not.
 
-use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store as _, StoreErrorKind};
+use idempotent_runtime::store::{Binding, MemoryOptions, MemoryStore, Store as _, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{
     Answers, Begin, Config, Error, ErrorKind, Idempotency, Mode, OnStoreError, OnUnrecorded,
@@ -111,7 +111,7 @@ async fn vanishing(bench: &Bench) -> Outcome<u8> {
     let key = bench.op().record_key().unwrap();
     let body = async {
         let token = bench.store.get(&key).await.unwrap().unwrap().head.attempt;
-        bench.store.release(&key, &token, EXPIRE).await.unwrap();
+        bench.store.release(&key, &token, EXPIRE, Binding::Lifted).await.unwrap();
         assert_eq!(bench.store.get(&key).await.unwrap(), None);
         Ok::<u8, Error>(7)
     };

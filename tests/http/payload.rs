@@ -2,9 +2,13 @@
 
 use crate::bench::both;
 use crate::client::{Reply, send};
-use crate::server::{Gate, Server, held, number};
+use crate::server::{Gate, Run, Server, held, number};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
 use idempotent_http::Payload;
 use idempotent_runtime::problem::ProblemType;
+use idempotent_runtime::store::Forgotten;
+use std::time::Duration;
 use support::until;
 
 /// What became of a repeat.
@@ -55,6 +59,78 @@ async fn another_body_or_query_is_refused_while_the_first_is_in_flight() {
         assert_eq!(bench.runs(), 1);
     }
 }
+
+/// Answers 503 to the first two requests, and 200 to all others.
+async fn busy_at_first(run: Run) -> Response {
+    let status = if run.number <= 2 { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    (status, format!("run {}", run.number)).into_response()
+}
+
+#[tokio::test]
+async fn after_a_server_error_another_body_or_query_runs() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer(), busy_at_first).await;
+        server.post_body("/orders", "k", "x").await.is_first(503, "run 1");
+        server.post_body("/orders", "k", "y").await.is_first(503, "run 2");
+        let third = server.post_body("/orders?a=1", "k", "z").await;
+        third.is_first(200, "run 3");
+        assert_eq!(repeat(&server, "k", "/orders", "y").await, Repeat::Refused);
+        server.post_body("/orders?a=1", "k", "z").await.is_replay_of(&third);
+        assert_eq!(bench.runs(), 3);
+    }
+}
+
+#[tokio::test]
+async fn after_a_server_error_another_body_or_query_is_refused_where_payloads_stay_bound() {
+    for bench in both().await {
+        let server = bench.serve(bench.layer().bind_payload_after_failure(), busy_at_first).await;
+        for number in 1..=2 {
+            server.post_body("/orders", "k", "x").await.is_first(503, &format!("run {number}"));
+            for (path, body) in [("/orders", "y"), ("/orders?a=1", "x"), ("/orders", "")] {
+                assert_eq!(
+                    repeat(&server, "k", path, body).await,
+                    Repeat::Refused,
+                    "{path} {body}"
+                );
+            }
+        }
+        // A process that binds no payload itself reads the same record.
+        let lenient = bench.serve(bench.layer(), busy_at_first).await;
+        assert_eq!(repeat(&lenient, "k", "/orders", "y").await, Repeat::Refused);
+        let third = server.post_body("/orders", "k", "x").await;
+        third.is_first(200, "run 3");
+        server.post_body("/orders", "k", "x").await.is_replay_of(&third);
+        assert_eq!(bench.runs(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_payload_that_is_ignored_binds_nothing_after_a_server_error() {
+    for bench in both().await {
+        let layer = bench.layer().bind_payload_after_failure().payload(Payload::Ignored);
+        let server = bench.serve(layer, busy_at_first).await;
+        server.post_body("/orders", "k", "x").await.is_first(503, "run 1");
+        server.post_body("/orders", "k", "y").await.is_first(503, "run 2");
+    }
+}
+
+#[tokio::test]
+async fn a_bound_key_is_free_for_any_body_once_an_operator_freed_it_or_its_time_is_over() {
+    for bench in both().await {
+        let layer = bench.layer().bind_payload_after_failure().retention(RETENTION);
+        let server = bench.serve(layer, busy_at_first).await;
+        server.post_body("/orders", "k", "x").await.is_first(503, "run 1");
+        assert_eq!(repeat(&server, "k", "/orders", "y").await, Repeat::Refused);
+        let freed = bench.operation("/orders", "k").forget(false).await.unwrap();
+        assert_eq!(freed, Forgotten::Freed);
+        server.post_body("/orders", "k", "y").await.is_first(503, "run 2");
+        assert_eq!(repeat(&server, "k", "/orders", "x").await, Repeat::Refused);
+        bench.pass(RETENTION).await;
+        server.post_body("/orders", "k", "x").await.is_first(200, "run 3");
+    }
+}
+
+const RETENTION: Duration = Duration::from_secs(600);
 
 const ORDERED: &str = r#"{"amount":5,"to":{"name":"ada","city":"paris"},"note":"a"}"#;
 const REORDERED: &str = r#"{ "note": "a", "to": {"city": "paris", "name": "ada"}, "amount": 5 }"#;

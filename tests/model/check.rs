@@ -17,6 +17,7 @@ impl Guarantee {
             Self::NoStartAfterSuccess => "G2: no body starts after an answer is stored",
             Self::Starts => "G3: no more starts than failures and lost leases allow",
             Self::Fences => "G5: fences grow from start to start",
+            Self::Payload => "no body starts with another payload than the one before it",
         }
     }
 }
@@ -47,7 +48,7 @@ impl Model for Protocol {
                 })),*]
             };
         }
-        holds!(Integrity, Agreement, OneHolder, NoStartAfterSuccess, Starts, Fences)
+        holds!(Integrity, Agreement, OneHolder, NoStartAfterSuccess, Starts, Fences, Payload)
     }
 
     fn within_boundary(&self, world: &World) -> bool {

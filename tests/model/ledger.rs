@@ -47,6 +47,8 @@ pub(crate) struct Life {
     fence: u8,
     /// Whose answer is kept.
     pub(crate) answered: Option<u8>,
+    /// The payload of the last body that started, unless an operator freed the key since.
+    payload: Option<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,11 +59,12 @@ pub(crate) enum Guarantee {
     NoStartAfterSuccess,
     Starts,
     Fences,
+    Payload,
 }
 
 impl Ledger {
     /// A body starts, while the store holds `kept`.
-    pub(crate) fn starts(&mut self, token: u8, fence: u8, kept: Option<Kept>) {
+    pub(crate) fn starts(&mut self, token: u8, fence: u8, payload: Option<u8>, kept: Option<Kept>) {
         let answered =
             |kept: Kept| matches!(kept.record.state, State::Succeeded | State::FailedFinal);
         self.demand(!kept.is_some_and(answered), Guarantee::NoStartAfterSuccess);
@@ -69,6 +72,9 @@ impl Ledger {
         self.demand(fence > self.life.fence, Guarantee::Fences);
         self.life.fence = fence.max(self.life.fence);
         self.life.started.add(token);
+        let differs = self.life.payload.zip(payload).is_some_and(|(bound, asked)| bound != asked);
+        self.demand(!differs, Guarantee::Payload);
+        self.life.payload = payload;
         let Life { started, excused, .. } = self.life;
         self.demand(started.count() <= 1 + started.and(excused).count(), Guarantee::Starts);
     }
@@ -81,6 +87,9 @@ impl Ledger {
         };
         if excused {
             self.life.excused.add(token);
+        }
+        if how == Ended::Resolved {
+            self.life.payload = None;
         }
     }
 

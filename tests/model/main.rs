@@ -20,6 +20,7 @@ use self::record::{Completion, Terms};
 use self::seen::{Event, Seen};
 use self::world::{Guard, Operator, Pauses, Protocol, Store};
 use idempotent_runtime::Abandon;
+use idempotent_runtime::store::Binding;
 
 const ALL_ENDS: &[End] = &[End::Value, End::LateValue, End::Error, End::FinalError, End::Drop];
 
@@ -48,6 +49,8 @@ fn two_callers(abandon: Abandon) -> Protocol {
         retention: 2,
         abandon,
         completion: Completion::ByToken,
+        payloads: &[],
+        binding: Binding::Lifted,
     };
     Protocol {
         terms,
@@ -68,6 +71,15 @@ fn two_callers(abandon: Abandon) -> Protocol {
 fn brief(protocol: Protocol) -> Protocol {
     let terms = Terms { lease: 2, linger: 1, block_linger: 2, retention: 1, ..protocol.terms };
     Protocol { terms, ..protocol }
+}
+
+/// Two calls with one payload, by the caller that usually comes first, and a call with another one by
+/// the other. Their bodies fail in every way.
+fn two_payloads(binding: Binding, abandon: Abandon) -> Protocol {
+    let protocol = brief(two_callers(abandon));
+    let terms = Terms { payloads: &[1, 1, 2], binding, ..protocol.terms };
+    let ends: &[End] = &[End::Error, End::Drop];
+    Protocol { terms, tokens: vec![2, 1], attempts: 2, ends, ..protocol }
 }
 
 fn with(more: &[Event]) -> Vec<Event> {
@@ -131,6 +143,40 @@ fn every_guarantee_holds_for_more_calls() {
         let events = [Event::Stored, Event::Replayed, Event::Superseded, Event::TakenOver];
         more.holds(&format!("more calls, {store:?}"), &events);
     }
+}
+
+#[test]
+fn a_key_that_stays_bound_is_never_run_with_another_payload() {
+    let events = [
+        Event::MismatchWhileHeld,
+        Event::MismatchWhileFree,
+        Event::EndedBefore,
+        Event::Released,
+        Event::StartedAgain,
+        Event::TakenOver,
+    ];
+    for store in [Store::Atomic, Store::Swapping(Guard::TimeToLive, 1)] {
+        let protocol = Protocol { store, ..two_payloads(Binding::Kept, Abandon::Retry) };
+        protocol.holds(&format!("bound after failures, {store:?}"), &events);
+    }
+}
+
+/// Under `block` a body that was dropped leaves an unknown outcome, which binds its payload until an
+/// operator resolves it.
+#[test]
+fn a_key_that_stays_bound_is_run_with_another_payload_only_after_an_operator() {
+    let protocol = two_payloads(Binding::Kept, Abandon::Block);
+    let protocol = Protocol { operator: Operator::Present, tokens: vec![1, 1], ..protocol };
+    let terms = Terms { payloads: &[1, 2], ..protocol.terms };
+    let events =
+        [Event::MismatchWhileHeld, Event::MismatchWhileFree, Event::Resolved, Event::StartedAgain];
+    Protocol { terms, ..protocol }.holds("bound after failures, under block", &events);
+}
+
+#[test]
+fn a_failure_that_lifts_the_binding_is_found() {
+    let protocol = two_payloads(Binding::Lifted, Abandon::Retry);
+    protocol.breaks_only("lifted bindings", &[Guarantee::Payload]);
 }
 
 #[test]

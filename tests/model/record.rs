@@ -1,12 +1,12 @@
 //! The store of the model: one record and its time to live, changed by the functions of
 //! [`table`](idempotent_runtime::store::table) and by nothing else.
 
-use idempotent_runtime::Abandon;
 use idempotent_runtime::store::table::{self, Living, Write};
 use idempotent_runtime::store::{
-    Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Head, IfGone, Renewed,
-    Resolution, Resolved, Settled, State, Token,
+    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Head, IfGone,
+    Renewed, Resolution, Resolved, Settled, State, Token,
 };
+use idempotent_runtime::{Abandon, Fingerprint};
 use std::cmp::Ordering;
 use std::time::Duration;
 
@@ -23,6 +23,10 @@ pub(crate) struct Terms {
     pub(crate) retention: Ticks,
     pub(crate) abandon: Abandon,
     pub(crate) completion: Completion,
+    /// The payloads of the calls, by their tokens; a call beyond the end has none.
+    pub(crate) payloads: &'static [u8],
+    /// Carried by the verbs that free the key.
+    pub(crate) binding: Binding,
 }
 
 /// Whether `complete` compares tokens. That it has to is seen where it does not.
@@ -52,11 +56,13 @@ pub(crate) struct Record {
     pub(crate) state: State,
     /// Whose body returned what is kept.
     pub(crate) value: Option<u8>,
+    /// The payload that the key is bound to.
+    pub(crate) payload: Option<u8>,
 }
 
 impl Ord for Record {
     fn cmp(&self, other: &Self) -> Ordering {
-        let key = |it: &Self| (it.attempt, it.state as u8, it.value);
+        let key = |it: &Self| (it.attempt, it.state as u8, it.value, it.payload);
         key(self).cmp(&key(other))
     }
 }
@@ -104,6 +110,8 @@ pub(crate) struct Request {
 pub(crate) enum Answer {
     Fresh(Attempt),
     InFlight,
+    /// The key is bound to another payload.
+    Mismatch,
     Indeterminate,
     /// The value that is kept.
     Succeeded(Option<u8>),
@@ -137,9 +145,8 @@ impl Terms {
         let retention = time(self.retention);
         match verb {
             Verb::Begin => {
-                let (token, claim) = (id.token, id.claim);
-                let request =
-                    BeginRequest { token, fingerprint: None, fence_seed: id.fence, claim };
+                let AttemptId { token, fence: fence_seed, fingerprint, claim, .. } = id;
+                let request = BeginRequest { token, fingerprint, fence_seed, claim };
                 let (answer, write) = table::begin(living, &request);
                 let value = kept.and_then(|kept| kept.record.value);
                 (begun(&answer, value), self.change(write, None))
@@ -175,13 +182,20 @@ impl Terms {
                 };
                 (answer, self.change(write, Some(attempt.token)))
             }
-            Verb::Fail => self.settled(table::fail(living, &id, &Failure::Free, retention), None),
+            Verb::Fail => {
+                let failure = Failure::Free(self.binding);
+                self.settled(table::fail(living, &id, &failure, retention), None)
+            }
             Verb::FailFinal => {
                 let step = table::fail(living, &id, &Failure::Final(None), retention);
                 self.settled(step, Some(attempt.token))
             }
-            Verb::Abandon => self.settled(table::abandon(living, &id, retention), None),
-            Verb::Release => self.settled(table::release(living, &id, retention), None),
+            Verb::Abandon => {
+                self.settled(table::abandon(living, &id, retention, self.binding), None)
+            }
+            Verb::Release => {
+                self.settled(table::release(living, &id, retention, self.binding), None)
+            }
             Verb::ResolveSucceeded => {
                 self.resolved(table::resolve(living, &Resolution::Succeeded(()), retention))
             }
@@ -220,15 +234,23 @@ impl Terms {
             Write::Keep => Change::None,
             Write::Delete => Change::Delete,
             Write::Put { head: Head { attempt, state }, ttl } => {
+                let payload = attempt.fingerprint.map(|it| it.to_bytes()[0]);
                 let attempt = abstracted(attempt);
-                Change::Put(Kept { record: Record { attempt, state, value }, ttl: ticks(ttl) })
+                let record = Record { attempt, state, value, payload };
+                Change::Put(Kept { record, ttl: ticks(ttl) })
             }
         }
     }
 
     fn living(&self, kept: Kept) -> Living {
-        let Kept { record: Record { attempt, state, .. }, ttl } = kept;
-        Living { head: Head { attempt: self.id(attempt), state }, ttl: time(ttl) }
+        let Kept { record: Record { attempt, state, payload, .. }, ttl } = kept;
+        let attempt = AttemptId { fingerprint: payload.map(fingerprint), ..self.id(attempt) };
+        Living { head: Head { attempt, state }, ttl: time(ttl) }
+    }
+
+    /// The payload of the call that made a token.
+    pub(crate) fn payload(&self, token: u8) -> Option<u8> {
+        self.payloads.get(usize::from(token)).copied()
     }
 
     fn id(&self, attempt: Attempt) -> AttemptId {
@@ -241,7 +263,7 @@ impl Terms {
             token: Token::from_bytes(token),
             number: attempt.number.into(),
             fence: attempt.fence.into(),
-            fingerprint: None,
+            fingerprint: self.payload(attempt.token).map(fingerprint),
             claim,
         };
         if attempt.armed { id.armed(time(block_linger)) } else { id }
@@ -272,10 +294,13 @@ fn begun(answer: &Begun<()>, value: Option<u8>) -> Answer {
         Begun::Succeeded { .. } => Answer::Succeeded(value),
         Begun::FailedFinal { .. } => Answer::FailedFinal(value),
         Begun::Superseded => Answer::Superseded,
-        Begun::Mismatch | Begun::Taken { .. } => {
-            unreachable!("nobody has a payload and nobody takes a window")
-        }
+        Begun::Mismatch => Answer::Mismatch,
+        Begun::Taken { .. } => unreachable!("nobody takes a window"),
     }
+}
+
+fn fingerprint(payload: u8) -> Fingerprint {
+    Fingerprint::from_bytes([payload; 16])
 }
 
 fn time(ticks: Ticks) -> Duration {

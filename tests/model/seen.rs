@@ -12,6 +12,10 @@ pub(crate) enum Event {
     Replayed,
     ReplayedError,
     InFlight,
+    /// A `begin` came with another payload than the key is bound to, while an attempt held it.
+    MismatchWhileHeld,
+    /// The same, when the key was free.
+    MismatchWhileFree,
     Indeterminate,
     /// A record that had vanished was written again.
     Rewritten,

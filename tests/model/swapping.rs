@@ -15,7 +15,10 @@ impl Protocol {
         let guess = match verb {
             Verb::ResolveSucceeded | Verb::ResolveRetry => return None,
             Verb::Begin => None,
-            _ => Some(Record { attempt, state: State::Processing, value: None }),
+            _ => {
+                let payload = self.terms.payload(attempt.token);
+                Some(Record { attempt, state: State::Processing, value: None, payload })
+            }
         };
         // No answer to these relies on how long the record lives.
         let guess = guess.map(|record| Kept { record, ttl: Ticks::MAX });

@@ -270,7 +270,8 @@ impl Protocol {
             Phase::Granted { attempt, .. } | Phase::Paused { attempt } => attempt,
             _ => return,
         };
-        world.ledger.starts(attempt.token, attempt.fence, world.kept);
+        let payload = self.terms.payload(attempt.token);
+        world.ledger.starts(attempt.token, attempt.fence, payload, world.kept);
         if world.ledger.life.started.count() > 1 {
             self.seen.note(Event::StartedAgain);
         }
@@ -328,6 +329,10 @@ impl Protocol {
     pub(crate) fn answer(&self, world: &mut World, request: Request, answer: Answer, reply: Reply) {
         world.ledger.told(request, answer);
         self.seen.answered(request.verb, answer);
+        if answer == Answer::Mismatch {
+            let free = world.kept.is_some_and(|kept| kept.record.state == State::FailedFree);
+            self.seen.note(if free { Event::MismatchWhileFree } else { Event::MismatchWhileHeld });
+        }
         let Some(index) = self.hearer(world, request).filter(|_| reply == Reply::Arrives) else {
             return;
         };

@@ -167,6 +167,29 @@ async fn an_effect_of_other_arguments_is_a_mismatch() {
 }
 
 #[tokio::test]
+async fn a_refusal_binds_its_arguments_where_that_is_switched_on() {
+    for binary in binaries() {
+        for bind in [false, true] {
+            let shop = Shop::open(RedisServer::start_with(&binary, &[]), 2).await;
+            let run = |count: i64| {
+                let effect = Effect::new(DEDUCT).key("stock:{lamp}").arg(count);
+                let payload = idempotent_runtime::Fingerprint::of(&count);
+                let order = shop.order(1).fingerprint(payload).bind_payload_after_failure(bind);
+                let redis = shop.redis.clone();
+                async move { order.run_effect::<i64>(&redis, &effect).await }
+            };
+            for _ in 0..2 {
+                assert!(matches!(run(3).await.unwrap(), EffectOutcome::Refused { .. }));
+            }
+            match bind {
+                false => assert_eq!(applied(run(2).await), (0, false)),
+                true => assert_eq!(run(2).await.unwrap_err().kind(), ErrorKind::Mismatch),
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_full_server_refuses_an_effect_before_it_happens() {
     let mut shop = Shop::open(RedisServer::start(), 10).await;
     let () = redis::cmd("CONFIG")

@@ -19,7 +19,9 @@ use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
 use crate::operation::Outcome;
 use crate::race::{First, race};
 use crate::store::future::all;
-use crate::store::{Armed, BeginRequest, Begun, StoreError, StoreErrorKind, StoreFuture, Token};
+use crate::store::{
+    Armed, BeginRequest, Begun, Binding, StoreError, StoreErrorKind, StoreFuture, Token,
+};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -355,6 +357,7 @@ struct Row {
     key: RecordKey,
     request: BeginRequest,
     retention: Duration,
+    binding: Binding,
     answer: Option<Result<Begun, StoreError>>,
     /// Copies of its `begin` that may still arrive.
     copies: Copies,
@@ -388,13 +391,14 @@ impl Row {
 
     /// Releases what it may have got, or may get yet.
     fn release(self, core: &Arc<Core>) {
-        let Self { key, request, retention, answer, copies, .. } = self;
+        let Self { key, request, retention, binding, answer, copies, .. } = self;
         let attempt = match answer {
             Some(Ok(Begun::Fresh(attempt))) => attempt,
             _ if copies == Copies::Unanswered => request.first_attempt(),
             _ => return,
         };
-        let unused = Unused { key, attempt, retention, copies, at_stake: AtStake::Lease };
+        let at_stake = AtStake::Lease;
+        let unused = Unused { key, attempt, retention, binding, copies, at_stake };
         release::release_unused(core, unused, None);
     }
 }
@@ -406,6 +410,7 @@ impl<'a> Sent<'a> {
             key: call.key.clone(),
             request: call.request(Token::random(), sent_at),
             retention: call.policy.retention,
+            binding: call.policy.binding,
             answer: None,
             copies: Copies::Answered,
             unanswered_before: false,

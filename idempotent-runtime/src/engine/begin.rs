@@ -7,6 +7,7 @@ use super::release::{self, Copies};
 use super::slots::{BeginFuture, Sent};
 use crate::clock::Moment;
 use crate::observe::StoreTimer;
+use crate::options::Policy;
 use crate::race::{First, race};
 use crate::store::{BeginRequest, Begun, StoreError, StoreErrorKind, Token};
 use std::future::poll_fn;
@@ -97,8 +98,8 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
         let sent = slot.get_or_insert_with(|| {
             let at = core.clock.now();
             let request = call.request(Token::random(), at);
-            let retention = call.policy.retention;
-            Box::new(Sent { request, retention, at, unanswered: false, begin: None })
+            let Policy { retention, binding, .. } = call.policy;
+            Box::new(Sent { request, retention, binding, at, unanswered: false, begin: None })
         });
         let sent_at = sent.at;
         sent.begin.get_or_insert_with(|| begin_future(call, sent.request));

@@ -165,9 +165,9 @@ impl<'a> Prepared<'a> {
     }
 
     pub(crate) fn terms(&self, sent_at: Moment) -> Terms {
-        let Policy { retention, lease, max_run, block_linger, .. } = self.policy;
+        let Policy { retention, lease, max_run, block_linger, binding, .. } = self.policy;
         let clock = self.core().clock.clone();
-        Terms { retention, length: lease, max_run, block_linger, sent_at, clock }
+        Terms { retention, length: lease, max_run, block_linger, binding, sent_at, clock }
     }
 
     /// An error of this call. Duplicates and calls in progress carry the function's message.

@@ -9,7 +9,7 @@ use crate::clock::{Clock, Moment};
 use crate::current::Current;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
-use crate::store::{ArmRequest, AttemptId, RenewRequest};
+use crate::store::{ArmRequest, AttemptId, Binding, RenewRequest};
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::sync::{CachePadded, Mutex, Notify, lock, shards, thread_number};
@@ -31,6 +31,8 @@ pub(crate) struct Lease {
     armed: AtomicBool,
     /// How long the answer of this attempt is kept.
     pub(crate) retention: Duration,
+    /// The payload that may follow if this attempt ends without an answer.
+    pub(crate) binding: Binding,
     /// Which instance granted it.
     pub(crate) instance: usize,
     /// The attempt inside whose body this one was begun.
@@ -63,6 +65,8 @@ pub(crate) struct Terms {
     pub(crate) max_run: Duration,
     /// The linger of a key that blocks; `None` if it does not.
     pub(crate) block_linger: Option<Duration>,
+    /// The payload that may follow an attempt that ends without an answer.
+    pub(crate) binding: Binding,
     /// When the token was first sent, on this clock.
     pub(crate) sent_at: Moment,
     pub(crate) clock: Clock,
@@ -85,6 +89,7 @@ impl Lease {
             may_block: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             retention: terms.retention,
+            binding: terms.binding,
             instance,
             parent,
             permit: OnceLock::new(),
@@ -404,6 +409,7 @@ mod tests {
                 length: LEASE,
                 max_run,
                 block_linger: None,
+                binding: Binding::Lifted,
                 sent_at: self.clock.now(),
                 clock: self.clock.clone(),
             };

@@ -16,7 +16,7 @@ use super::slots::Sent;
 use crate::key::RecordKey;
 use crate::observe::StoreTimer;
 use crate::race::{First, race};
-use crate::store::{AttemptId, Begun, Claim};
+use crate::store::{AttemptId, Begun, Binding, Claim};
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,6 +35,8 @@ pub(crate) struct Unused {
     pub(crate) attempt: AttemptId,
     /// The retention of the record if the attempt is not the first.
     pub(crate) retention: Duration,
+    /// The payload that may follow in that case.
+    pub(crate) binding: Binding,
     pub(crate) copies: Copies,
     pub(crate) at_stake: AtStake,
 }
@@ -183,13 +185,15 @@ impl Room {
 
 impl Unused {
     pub(crate) fn new(lease: &Lease, copies: Copies) -> Self {
-        let (key, attempt, retention) = (lease.key.clone(), *lease.longest(), lease.retention);
+        let (key, attempt) = (lease.key.clone(), *lease.longest());
+        let Lease { retention, binding, .. } = *lease;
         let at_stake = if lease.may_block() { AtStake::Key } else { AtStake::Lease };
-        Self { key, attempt, retention, copies, at_stake }
+        Self { key, attempt, retention, binding, copies, at_stake }
     }
 
     async fn release(&self, core: &Core) -> Tried {
-        let release = core.store.release(&self.key, &self.attempt, self.retention);
+        let Self { key, attempt, retention, binding, .. } = self;
+        let release = core.store.release(key, attempt, *retention, *binding);
         let patience = core.sleep_until(core.clock.now().after(held_for(&self.attempt.claim)));
         let _timer = StoreTimer::start(&"release");
         match race(release, patience).await {
@@ -201,7 +205,7 @@ impl Unused {
 
 /// The attempt that a `begin` got, or may get yet. `None` if it gets none.
 async fn granted(core: &Core, key: RecordKey, mut sent: Sent) -> Option<Unused> {
-    let Sent { request, retention, .. } = sent;
+    let Sent { request, retention, binding, .. } = sent;
     let mut copies = if sent.unanswered { Copies::Unanswered } else { Copies::Answered };
     let mut attempt = None;
     if let Some(begin) = sent.begin.take() {
@@ -220,7 +224,7 @@ async fn granted(core: &Core, key: RecordKey, mut sent: Sent) -> Option<Unused> 
         (None, Copies::Answered) => return None,
     };
     // What was never granted to a caller was never armed.
-    Some(Unused { key, attempt, retention, copies, at_stake: AtStake::Lease })
+    Some(Unused { key, attempt, retention, binding, copies, at_stake: AtStake::Lease })
 }
 
 /// The time for which an unused attempt could hold the key, and is expected to arrive late.

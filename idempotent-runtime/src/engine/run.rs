@@ -233,10 +233,11 @@ pub(super) fn verb<T, E>(
     answer: &Result<T, E>,
 ) -> Verb {
     let values = &running.core().values;
+    let free = Verb::Fail(Failure::Free(running.lease().binding));
     match answer {
         Ok(value) => {
             let retention = match answers.retention(value) {
-                Some(chosen) if chosen.is_zero() => return Verb::Fail(Failure::Free),
+                Some(chosen) if chosen.is_zero() => return free,
                 Some(chosen) => whole_millis(chosen),
                 None => running.lease().retention,
             };
@@ -249,7 +250,7 @@ pub(super) fn verb<T, E>(
         }
         Err(error) => match answers.encode_error(&values.codecs, error) {
             Some(encoded) => Verb::Fail(Failure::Final(keep::<E>(running, Kind::Error, encoded))),
-            None => Verb::Fail(Failure::Free),
+            None => free,
         },
     }
 }

@@ -153,9 +153,9 @@ impl Settlement {
         match &self.verb {
             Verb::Complete { .. } | Verb::Fail(Failure::Final(_)) => Worth::Answer,
             // Unless it is recorded, the key blocks until an operator resolves it.
-            Verb::Fail(Failure::Free) | Verb::Abandon if self.lease.blocks() => Worth::Answer,
+            Verb::Fail(Failure::Free(_)) | Verb::Abandon if self.lease.blocks() => Worth::Answer,
             Verb::Release if self.lease.may_block() => Worth::Answer,
-            Verb::Fail(Failure::Free) | Verb::Abandon => Worth::Lease,
+            Verb::Fail(Failure::Free(_)) | Verb::Abandon => Worth::Lease,
             Verb::Release => Worth::Release,
         }
     }
@@ -361,7 +361,7 @@ fn if_gone(lease: &Lease) -> IfGone {
 
 /// Sends the verb that ends an attempt.
 fn send<'a>(core: &'a Core, lease: &'a Lease, verb: &Verb) -> Sending<'a> {
-    let Lease { key, retention, .. } = lease;
+    let Lease { key, retention, binding, .. } = lease;
     let (attempt, store) = (lease.attempt(), &core.store);
     match verb {
         Verb::Complete { value, retention } => Sending::Complete(store.complete(
@@ -374,8 +374,8 @@ fn send<'a>(core: &'a Core, lease: &'a Lease, verb: &Verb) -> Sending<'a> {
         Verb::Fail(failure) => {
             Sending::Settle(store.fail(key, attempt, failure.clone(), *retention))
         }
-        Verb::Abandon => Sending::Settle(store.abandon(key, attempt, *retention)),
-        Verb::Release => Sending::Settle(store.release(key, attempt, *retention)),
+        Verb::Abandon => Sending::Settle(store.abandon(key, attempt, *retention, *binding)),
+        Verb::Release => Sending::Settle(store.release(key, attempt, *retention, *binding)),
     }
 }
 

@@ -10,7 +10,7 @@ use super::lease::Lease;
 use crate::clock::Moment;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
-use crate::store::{BeginRequest, Begun, StoreError, StoreErrorKind, Value};
+use crate::store::{BeginRequest, Begun, Binding, StoreError, StoreErrorKind, Value};
 use crate::sync::{Mutex, Notify, OwnedNotified, RandomState, lock, shards};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -65,6 +65,8 @@ pub(crate) struct Sent {
     pub(crate) request: BeginRequest,
     /// How long the record is kept if its attempt is not the first and has to be released.
     pub(crate) retention: Duration,
+    /// The payload that may follow in that case.
+    pub(crate) binding: Binding,
     /// When it was first sent: the lease counts from here.
     pub(crate) at: Moment,
     /// Whether it was sent before without an answer: that `begin` may take effect at any time.
@@ -237,7 +239,8 @@ impl Member {
                 Turn::InFlight(left)
             }
             (Seat::Taken | Seat::Running(_), _) => Turn::Wait,
-            // A key that was freed is bound to no payload: every caller here has waited for this.
+            // Every caller here has waited for this, and asks for itself: if the key stays bound,
+            // the store tells those with another payload.
             (Seat::Settled(_, shared @ Shared::Failed { .. }), _) => Turn::Share(shared.clone()),
             // Whoever found out had its own payload compared; another one has to ask itself.
             (Seat::Settled(settled, _), _) if fingerprint.is_some() && fingerprint != *settled => {

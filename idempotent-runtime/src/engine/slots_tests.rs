@@ -11,6 +11,7 @@ fn sent(fingerprint: Option<Fingerprint>) -> Sent {
     Sent {
         request,
         retention: Duration::from_secs(1),
+        binding: Binding::Lifted,
         at: Moment::from_nanos(1),
         unanswered: false,
         begin: None,

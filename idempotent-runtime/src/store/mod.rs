@@ -14,8 +14,8 @@ pub use error::{StoreError, StoreErrorKind};
 pub use future::StoreFuture;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use record::{
-    Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, IfGone,
-    Record, Renewed, Resolution, Resolved, Settled, State, Token, Value,
+    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Forgotten, Head,
+    IfGone, Record, Renewed, Resolution, Resolved, Settled, State, Token, Value,
 };
 #[cfg(feature = "redis")]
 pub use redis::{Effect, RedisBuilder, RedisStore};
@@ -88,6 +88,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled>;
 
     /// The body never started. See [`table::release`].
@@ -96,6 +97,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled>;
 
     /// The body still runs. See [`table::renew`].
@@ -109,7 +111,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The record, if there is one.
     fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>>;
 
-    /// Removes a record, or with `force` frees one that is held. See [`table::forget`].
+    /// Removes a record, or with `force` frees one that is held; lifts the binding of a free key.
+    /// See [`table::forget`].
     fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten>;
 
     /// Ends an attempt whose outcome was unknown. See [`table::resolve`].

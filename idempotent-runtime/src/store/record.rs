@@ -83,7 +83,8 @@ pub enum State {
     Processing,
     /// An attempt began, was dropped or panicked, and `abandon = "block"` keeps others away.
     Abandoned,
-    /// The last attempt ended without an answer; the key is free for the next one.
+    /// The last attempt ended without an answer; the key is free for the next one. If the record has
+    /// a fingerprint, only for one with the same payload, or with none.
     FailedFree,
     /// The body returned an error that is kept and replayed.
     FailedFinal,
@@ -245,7 +246,7 @@ pub enum Begun<V = Option<Value>> {
         /// When asking again makes sense at the latest.
         retry_after: Duration,
     },
-    /// The key is in use with another payload.
+    /// The key is bound to another payload.
     Mismatch,
     /// An earlier attempt began and its outcome is unknown.
     Indeterminate {
@@ -296,10 +297,23 @@ impl Begun<()> {
 /// How a body that returned an error ends its attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The key is free for the next attempt.
-    Free,
+    /// The key is free for the next attempt, with any payload or with the same one.
+    Free(Binding),
     /// The error is kept and replayed; `None` if it could not be encoded.
     Final(Option<Value>),
+}
+
+/// The payload that the next attempt may carry, once an attempt has ended without an answer.
+///
+/// The verbs that free a key carry it, and the record shows it: a [`State::FailedFree`] record that
+/// has a fingerprint is bound to it. An operator who frees a key always lifts the binding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Binding {
+    /// Any payload: the record loses its fingerprint.
+    #[default]
+    Lifted,
+    /// The same payload, or none: the record keeps its fingerprint, if it has one.
+    Kept,
 }
 
 /// The treatment of a record that is gone when the answer of its attempt arrives.

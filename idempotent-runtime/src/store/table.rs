@@ -4,8 +4,8 @@
 //! mirrors them; they are the one place where the rules are written.
 
 use super::record::{
-    Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, Head, IfGone,
-    Renewed, Resolution, Resolved, Settled, State, Token,
+    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Forgotten, Head,
+    IfGone, Renewed, Resolution, Resolved, Settled, State, Token,
 };
 use crate::config::Abandon;
 use std::time::Duration;
@@ -48,7 +48,12 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
     let lease_left = head.lease_left(ttl);
     let answer = match head.state {
         State::Processing if same_token => Begun::Fresh(attempt),
-        State::Processing | State::Abandoned | State::Succeeded | State::FailedFinal
+        // A failed attempt has a fingerprint only if it was to keep its key bound.
+        State::Processing
+        | State::Abandoned
+        | State::FailedFree
+        | State::FailedFinal
+        | State::Succeeded
             if differ(&attempt, request) =>
         {
             Begun::Mismatch
@@ -123,30 +128,44 @@ pub fn fail(
     failure: &Failure,
     retention: Duration,
 ) -> Step<Settled> {
-    let state = match failure {
-        Failure::Free => State::FailedFree,
-        Failure::Final(_) => State::FailedFinal,
-    };
-    settle(record, attempt, |head| put(head, state, retention), state)
+    match failure {
+        Failure::Free(binding) => {
+            settle(record, attempt, |head| free(head, *binding, retention), State::FailedFree)
+        }
+        Failure::Final(_) => {
+            let write = |head: &Head| put(head, State::FailedFinal, retention);
+            settle(record, attempt, write, State::FailedFinal)
+        }
+    }
 }
 
 /// The body started, and was dropped or panicked.
-pub fn abandon(record: Option<Living>, attempt: &AttemptId, retention: Duration) -> Step<Settled> {
+pub fn abandon(
+    record: Option<Living>,
+    attempt: &AttemptId,
+    retention: Duration,
+    binding: Binding,
+) -> Step<Settled> {
     let policy = record.map(|record| record.head.attempt.claim.abandon());
     match policy {
         Some(Abandon::Block) => {
             let write = |head: &Head| put(head, State::Abandoned, head.attempt.claim.linger());
             settle(record, attempt, write, State::Abandoned)
         }
-        _ => fail(record, attempt, &Failure::Free, retention),
+        _ => fail(record, attempt, &Failure::Free(binding), retention),
     }
 }
 
-/// The body never started.
-pub fn release(record: Option<Living>, attempt: &AttemptId, retention: Duration) -> Step<Settled> {
+/// The body never started. A first attempt leaves nothing behind, whatever its binding.
+pub fn release(
+    record: Option<Living>,
+    attempt: &AttemptId,
+    retention: Duration,
+    binding: Binding,
+) -> Step<Settled> {
     let write = |head: &Head| match head.attempt.number {
         1 => Write::Delete,
-        _ => put(head, State::FailedFree, retention),
+        _ => free(head, binding, retention),
     };
     if let Some(Living { head, .. }) = record
         && head.state == State::Taken
@@ -172,15 +191,18 @@ pub fn renew(record: Option<Living>, attempt: &AttemptId, lease: Duration) -> St
 }
 
 /// An operator removes a record. A held one only with `force`, and then the key is freed by a
-/// tombstone, so that the attempt that held it is superseded. A tombstone stays: its key is free as
-/// it is, and without it the attempt could write its answer after all.
+/// tombstone, so that the attempt that held it is superseded. A tombstone stays: without it the
+/// attempt could write its answer after all. But it binds nobody from here on.
 pub fn forget(record: Option<Living>, force: bool) -> Step<Forgotten> {
     match record {
         None => (Forgotten::NotFound, Write::Keep),
         Some(Living { head, ttl }) => match (head.state, force) {
             (State::Processing | State::Abandoned, false) => (Forgotten::Held, Write::Keep),
             (State::Processing | State::Abandoned, true) => {
-                (Forgotten::Freed, put(&head, State::FailedFree, ttl))
+                (Forgotten::Freed, free(&head, Binding::Lifted, ttl))
+            }
+            (State::FailedFree, _) if head.attempt.fingerprint.is_some() => {
+                (Forgotten::Freed, free(&head, Binding::Lifted, ttl))
             }
             (State::FailedFree, _) => (Forgotten::Freed, Write::Keep),
             _ => (Forgotten::Deleted, Write::Delete),
@@ -206,16 +228,16 @@ pub fn resolve<V>(
     if !unknown {
         return (Resolved::NotIndeterminate(head.state), Write::Keep);
     }
-    let state = match resolution {
-        Resolution::Succeeded(_) => State::Succeeded,
-        Resolution::Retry => State::FailedFree,
+    let write = match resolution {
+        Resolution::Succeeded(_) => {
+            let mut head = head;
+            // The answer is the operator's. The attempt that was lost may still come back with its own.
+            head.attempt.token = Token::NOBODY;
+            put(&head, State::Succeeded, retention)
+        }
+        Resolution::Retry => free(&head, Binding::Lifted, retention),
     };
-    let mut head = head;
-    if state == State::Succeeded {
-        // The answer is the operator's. The attempt that was lost may still come back with its own.
-        head.attempt.token = Token::NOBODY;
-    }
-    (Resolved::Done, put(&head, state, retention))
+    (Resolved::Done, write)
 }
 
 fn grant(attempt: AttemptId) -> Step<Begun<()>> {
@@ -264,9 +286,14 @@ fn differ(attempt: &AttemptId, request: &BeginRequest) -> bool {
 }
 
 fn put(head: &Head, state: State, ttl: Duration) -> Write {
-    let mut head = Head { state, ..*head };
-    if state == State::FailedFree {
-        // A failed attempt binds nobody to its payload.
+    Write::Put { head: Head { state, ..*head }, ttl }
+}
+
+/// The key is free. The fingerprint alone says whether it is bound: a record has no other place for
+/// it that every version reads.
+fn free(head: &Head, binding: Binding, ttl: Duration) -> Write {
+    let mut head = Head { state: State::FailedFree, ..*head };
+    if binding == Binding::Lifted {
         head.attempt.fingerprint = None;
     }
     Write::Put { head, ttl }

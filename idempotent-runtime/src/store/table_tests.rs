@@ -134,8 +134,10 @@ fn window(mark: u8) -> BeginRequest {
 enum Then {
     Kept,
     Gone,
-    /// This state, for so long; all else as it was.
+    /// This state, for so long; all else as it was. A free key is bound to no payload.
     Becomes(State, Duration),
+    /// Free for so long, and bound to its payload.
+    StaysBound(Duration),
 }
 
 impl Then {
@@ -149,6 +151,9 @@ impl Then {
                     head.attempt.fingerprint = None;
                 }
                 Write::Put { head, ttl }
+            }
+            Self::StaysBound(ttl) => {
+                Write::Put { head: Head { state: State::FailedFree, ..before.head }, ttl }
             }
         }
     }

@@ -16,6 +16,7 @@
 mod arm;
 mod begin;
 mod bench;
+mod binding;
 mod bounded;
 mod crowd;
 mod end;
@@ -28,6 +29,7 @@ mod values;
 
 pub use arm::*;
 pub use begin::*;
+pub use binding::*;
 pub use bounded::*;
 pub use crowd::*;
 pub use end::*;
@@ -97,7 +99,14 @@ macro_rules! __contract_cases {
         terms_are_those_of_the_record
         other_payload_is_a_mismatch
         payload_matters_only_if_both_sides_have_one
-        failed_attempt_binds_no_payload
+        lifted_binding_lets_another_payload_follow
+        kept_binding_lets_no_other_payload_follow
+        kept_binding_lets_the_same_payload_follow
+        repeated_end_does_not_change_the_binding
+        released_first_attempt_binds_nobody
+        forget_lifts_the_binding_of_a_free_key
+        late_end_does_not_bind_a_freed_key
+        resolved_key_is_bound_to_no_payload
         fences_grow_with_every_attempt
         fences_are_kept_to_the_last_digit
         late_begin_of_an_ended_attempt_is_superseded

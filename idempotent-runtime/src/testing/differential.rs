@@ -3,12 +3,13 @@
 //! Each seed makes one sequence of verbs on a few keys, with time passing in between, late and
 //! repeated messages included. A failure names its seed and the calls that led to it.
 
-use super::model::{Call, Model, payloads, records_agree};
+use super::model::{BINDINGS, Call, Model, payloads, records_agree};
 use super::subject::{MAX_SLACK, Subject};
 use crate::config::Abandon;
 use crate::key::{RecordKey, hex};
 use crate::store::{
-    Armed, AttemptId, BeginRequest, Begun, Claim, Failure, IfGone, Resolution, Store, Token, Value,
+    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Failure, IfGone, Resolution, Store,
+    Token, Value,
 };
 use crate::testing::model::Reply;
 use rand::rngs::StdRng;
@@ -155,10 +156,10 @@ impl Track {
                 let if_gone = if dice.one_in(2) { IfGone::Rewrite } else { IfGone::Leave };
                 Call::Complete(attempt, dice.value(), dice.length(), if_gone)
             }
-            4 | 5 => Call::Fail(attempt, Failure::Free, dice.length()),
+            4 | 5 => Call::Fail(attempt, Failure::Free(dice.binding()), dice.length()),
             6 => Call::Fail(attempt, Failure::Final(dice.value()), dice.length()),
-            7 | 8 => Call::Abandon(attempt, dice.length()),
-            9 => Call::Release(attempt, dice.length()),
+            7 | 8 => Call::Abandon(attempt, dice.length(), dice.binding()),
+            9 => Call::Release(attempt, dice.length(), dice.binding()),
             10 | 11 => Call::Renew(attempt, dice.length()),
             12 | 13 => Call::Arm(attempt, dice.length()),
             14 => Call::Forget { force: dice.one_in(2) },
@@ -210,6 +211,10 @@ impl Dice {
     /// A lease or retention.
     fn length(&mut self) -> Duration {
         UNIT * [1, 2, 3, 10][self.below(4)]
+    }
+
+    fn binding(&mut self) -> Binding {
+        BINDINGS[self.below(BINDINGS.len())]
     }
 
     /// How much time passes.

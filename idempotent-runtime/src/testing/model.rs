@@ -4,8 +4,8 @@ use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
 use crate::store::table::{self, Living, Write};
 use crate::store::{
-    Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone, Record, Renewed,
-    Resolution, Resolved, Settled, Store, StoreError, Value,
+    Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone, Record,
+    Renewed, Resolution, Resolved, Settled, Store, StoreError, Value,
 };
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ pub(super) enum Call {
     Arm(AttemptId, Duration),
     Complete(AttemptId, Option<Value>, Duration, IfGone),
     Fail(AttemptId, Failure, Duration),
-    Abandon(AttemptId, Duration),
-    Release(AttemptId, Duration),
+    Abandon(AttemptId, Duration, Binding),
+    Release(AttemptId, Duration, Binding),
     Renew(AttemptId, Duration),
     Forget { force: bool },
     Resolve(Resolution, Duration),
@@ -50,11 +50,11 @@ impl Call {
             Self::Fail(attempt, failure, retention) => {
                 Reply::Settled(store.fail(key, &attempt, failure, retention).await?)
             }
-            Self::Abandon(attempt, retention) => {
-                Reply::Settled(store.abandon(key, &attempt, retention).await?)
+            Self::Abandon(attempt, retention, binding) => {
+                Reply::Settled(store.abandon(key, &attempt, retention, binding).await?)
             }
-            Self::Release(attempt, retention) => {
-                Reply::Settled(store.release(key, &attempt, retention).await?)
+            Self::Release(attempt, retention, binding) => {
+                Reply::Settled(store.release(key, &attempt, retention, binding).await?)
             }
             Self::Renew(attempt, lease) => Reply::Renewed(store.renew(key, &attempt, lease).await?),
             Self::Forget { force } => Reply::Forgotten(store.forget(key, force).await?),
@@ -151,11 +151,11 @@ impl Model {
             Call::Fail(attempt, failure, retention) => {
                 with(Reply::Settled, table::fail(record, attempt, failure, *retention))
             }
-            Call::Abandon(attempt, retention) => {
-                with(Reply::Settled, table::abandon(record, attempt, *retention))
+            Call::Abandon(attempt, retention, binding) => {
+                with(Reply::Settled, table::abandon(record, attempt, *retention, *binding))
             }
-            Call::Release(attempt, retention) => {
-                with(Reply::Settled, table::release(record, attempt, *retention))
+            Call::Release(attempt, retention, binding) => {
+                with(Reply::Settled, table::release(record, attempt, *retention, *binding))
             }
             Call::Renew(attempt, lease) => {
                 with(Reply::Renewed, table::renew(record, attempt, *lease))
@@ -177,6 +177,9 @@ impl Model {
 fn with<A>(wrap: fn(A) -> Reply, (answer, write): table::Step<A>) -> (Reply, Write) {
     (wrap(answer), write)
 }
+
+/// Both bindings that a verb which frees a key can carry.
+pub(super) const BINDINGS: [Binding; 2] = [Binding::Lifted, Binding::Kept];
 
 /// Two payloads that differ.
 pub(super) fn payloads() -> [Fingerprint; 2] {

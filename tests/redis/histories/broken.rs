@@ -2,8 +2,9 @@
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone, Record,
-    Renewed, Resolution, Resolved, Settled, State, Store, StoreError, StoreFuture, Value, Watch,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone,
+    Record, Renewed, Resolution, Resolved, Settled, State, Store, StoreError, StoreFuture, Value,
+    Watch,
 };
 use std::time::Duration;
 
@@ -121,9 +122,10 @@ impl<S: Store> Store for BrokenStore<S> {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
         StoreFuture::new(async move {
-            let settled = self.inner.abandon(key, attempt, retention).await?;
+            let settled = self.inner.abandon(key, attempt, retention, binding).await?;
             self.free(key, settled).await
         })
     }
@@ -133,8 +135,9 @@ impl<S: Store> Store for BrokenStore<S> {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
-        self.inner.release(key, attempt, retention)
+        self.inner.release(key, attempt, retention, binding)
     }
 
     fn renew<'a>(

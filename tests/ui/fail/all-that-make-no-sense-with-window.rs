@@ -4,6 +4,7 @@ use idempotent_runtime::{Error, idempotent};
     key = "id",
     mode = "window",
     max_run = "1h",
+    bind_payload_after_failure,
     abandon = "block",
     on_unrecorded = "error",
     final_errors = is_final,

@@ -57,6 +57,7 @@ fn retention(order: &Order) -> Duration {
     shared_name,
     scope = "req.tenant",
     fingerprint = (req.amount, req.currency),
+    bind_payload_after_failure,
     final_errors = OrderError::is_final,
     abandon = "block",
     on_store_error = "refuse",

@@ -4,7 +4,7 @@ use crate::clock::{Clock, Manual, Moment};
 use crate::engine::lease::{Lease, Leases, Terms};
 use crate::key::RecordKey;
 use crate::race::race;
-use crate::store::{AttemptId, Claim, Token};
+use crate::store::{AttemptId, Binding, Claim, Token};
 use crate::sync::check;
 use shuttle::future::{block_on, spawn};
 use shuttle::sync::mpsc::{Sender, channel};
@@ -38,8 +38,9 @@ impl Bench {
         let attempt = AttemptId { token, number: 1, fence: 1, fingerprint: None, claim };
         let sent_at = self.clock.now();
         let clock = Clock::system();
-        let (max_run, block_linger) = (LEASE * 10, None);
-        let terms = Terms { retention: LEASE, length, max_run, block_linger, sent_at, clock };
+        let (max_run, block_linger, binding) = (LEASE * 10, None, Binding::Lifted);
+        let terms =
+            Terms { retention: LEASE, length, max_run, block_linger, binding, sent_at, clock };
         Arc::new(Lease::new("o".into(), RecordKey::from("k"), attempt, &terms, 0, None))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone,
     MemoryStore, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
     StoreFuture, Value, Watch,
 };
@@ -118,9 +118,10 @@ impl Store for Remote {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
         let (key, attempt) = (key.clone(), *attempt);
-        self.send(|store| async move { store.abandon(&key, &attempt, retention).await })
+        self.send(|store| async move { store.abandon(&key, &attempt, retention, binding).await })
     }
 
     fn release<'a>(
@@ -128,9 +129,10 @@ impl Store for Remote {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
         let (key, attempt) = (key.clone(), *attempt);
-        self.send(|store| async move { store.release(&key, &attempt, retention).await })
+        self.send(|store| async move { store.release(&key, &attempt, retention, binding).await })
     }
 
     fn renew<'a>(

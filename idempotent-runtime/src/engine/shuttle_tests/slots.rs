@@ -3,7 +3,7 @@
 use crate::clock::Moment;
 use crate::engine::slots::{Member, Sent, Shared, Slots, Turn, Waits};
 use crate::key::RecordKey;
-use crate::store::{BeginRequest, Claim, Token};
+use crate::store::{BeginRequest, Binding, Claim, Token};
 use crate::sync::check;
 use shuttle::future::{block_on, spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
@@ -22,7 +22,8 @@ fn key() -> RecordKey {
 fn sent(token: Token) -> Sent {
     let claim = Claim::Window { window: SECOND };
     let request = BeginRequest { token, fingerprint: None, fence_seed: 1, claim };
-    Sent { request, retention: SECOND, at: Moment::from_nanos(1), unanswered: false, begin: None }
+    let (binding, at) = (Binding::Lifted, Moment::from_nanos(1));
+    Sent { request, retention: SECOND, binding, at, unanswered: false, begin: None }
 }
 
 /// What is true of all callers together. Its own locks are none of the checker's business.

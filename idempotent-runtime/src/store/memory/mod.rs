@@ -13,7 +13,7 @@ mod shuttle_tests;
 mod tests;
 
 use super::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, IfGone,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone,
     Maintenance, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
     StoreFuture, Usage, Value, Watch, table,
 };
@@ -288,7 +288,7 @@ impl Store for MemoryStore {
     ) -> Answer<'a, Settled> {
         let value = match &failure {
             Failure::Final(error) => error.as_ref(),
-            Failure::Free => None,
+            Failure::Free(_) => None,
         };
         let step = |record| table::fail(record, attempt, &failure, retention);
         ready(self.apply(key, value, step).0)
@@ -299,8 +299,10 @@ impl Store for MemoryStore {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
-        ready(self.apply(key, None, |record| table::abandon(record, attempt, retention)).0)
+        let step = |record| table::abandon(record, attempt, retention, binding);
+        ready(self.apply(key, None, step).0)
     }
 
     fn release<'a>(
@@ -308,8 +310,10 @@ impl Store for MemoryStore {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
-        ready(self.apply(key, None, |record| table::release(record, attempt, retention)).0)
+        let step = |record| table::release(record, attempt, retention, binding);
+        ready(self.apply(key, None, step).0)
     }
 
     fn renew<'a>(

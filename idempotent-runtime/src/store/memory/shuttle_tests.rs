@@ -235,7 +235,8 @@ fn fences_grow_while_the_record_is_kept() {
             let bench = Arc::clone(&bench);
             move |caller| {
                 let Begun::Fresh(attempt) = bench.begin(caller) else { return None };
-                now(bench.store.fail(&key(), &attempt, Failure::Free, RETENTION));
+                let free = Failure::Free(Binding::Lifted);
+                now(bench.store.fail(&key(), &attempt, free, RETENTION));
                 Some(attempt)
             }
         }))
@@ -276,7 +277,10 @@ fn keep_some(bench: &Bench, caller: u8) -> Vec<(RecordKey, Value)> {
             panic!("nobody else uses this key");
         };
         match thread_rng().gen_range(0..3) {
-            0 => assert_eq!(now(bench.store.release(&key, &attempt, RETENTION)), Settled::Done),
+            0 => {
+                let released = bench.store.release(&key, &attempt, RETENTION, Binding::Lifted);
+                assert_eq!(now(released), Settled::Done);
+            }
             choice => {
                 let value = Value::from(vec![caller; usize::from(round) * 100]);
                 let done = bench.store.complete(

@@ -10,7 +10,7 @@ use super::{verbs, wire};
 use crate::key::RecordKey;
 use crate::store::table::{self, Living, Write};
 use crate::store::{
-    BeginRequest, Begun, Failure as Failing, Head, State, StoreError, Value as StoredValue,
+    BeginRequest, Begun, Binding, Failure as Failing, Head, State, StoreError, Value as StoredValue,
 };
 use redis::cluster_routing::Slot;
 use redis::{Cmd, Value};
@@ -21,7 +21,8 @@ use std::time::Duration;
 ///
 /// The script sees its own `KEYS` and `ARGV`. It returns its answer as JSON text, or
 /// `refuse('reason')` for a business result that is no success: the key is free then, and the
-/// next call runs the script again.
+/// next call runs the script again. See also
+/// [`bind_payload_after_failure`](crate::Operation::bind_payload_after_failure).
 ///
 /// **A script must validate before its first write.** Redis does not take back what a script wrote
 /// before it failed. If it fails, the key is `Indeterminate` until somebody resolves it.
@@ -105,6 +106,8 @@ pub(crate) struct EffectTerms {
     pub(crate) retention: Duration,
     /// How long an unknown outcome is kept.
     pub(crate) block_retention: Duration,
+    /// The payload that may follow a refusal.
+    pub(crate) binding: Binding,
     /// What comes before the answer in the stored value.
     pub(crate) envelope: StoredValue,
 }
@@ -202,7 +205,8 @@ async fn run(
     let done = wire::encode(&Head { state: State::Succeeded, ..*head }, Some(&terms.envelope));
     let processing =
         Living { head: Head { state: State::Processing, ..*head }, ttl: Duration::MAX };
-    let free = match table::fail(Some(processing), &head.attempt, &Failing::Free, terms.retention) {
+    let failing = Failing::Free(terms.binding);
+    let free = match table::fail(Some(processing), &head.attempt, &failing, terms.retention) {
         (_, Write::Put { head, .. }) => wire::encode(&head, None),
         _ => return Err(Failed::Answered(contended())),
     };

@@ -40,9 +40,9 @@ use self::server::Server;
 use self::wakes::Wakes;
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, ArmRequest, Armed, AttemptId, BeginRequest, Begun, CompleteRequest, Completed, Failure,
-    Forgotten, Freed, IfGone, Record, RenewRequest, Renewed, Resolution, Resolved, Settled, Store,
-    StoreError, StoreFuture, Value, Watch, table,
+    Answer, ArmRequest, Armed, AttemptId, BeginRequest, Begun, Binding, CompleteRequest, Completed,
+    Failure, Forgotten, Freed, IfGone, Record, RenewRequest, Renewed, Resolution, Resolved,
+    Settled, Store, StoreError, StoreFuture, Value, Watch, table,
 };
 use ::redis::aio::ConnectionLike;
 use std::fmt;
@@ -193,7 +193,7 @@ impl Store for RedisStore {
     ) -> Answer<'a, Settled> {
         StoreFuture::new(async move {
             let value = match &failure {
-                Failure::Free => None,
+                Failure::Free(_) => None,
                 Failure::Final(value) => value.as_ref(),
             };
             let step = |record| table::fail(record, attempt, &failure, retention);
@@ -206,9 +206,10 @@ impl Store for RedisStore {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
         StoreFuture::new(async move {
-            let step = |record| table::abandon(record, attempt, retention);
+            let step = |record| table::abandon(record, attempt, retention, binding);
             verbs::settle(self.server(), key, attempt, None, step).await
         })
     }
@@ -218,9 +219,10 @@ impl Store for RedisStore {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
         StoreFuture::new(async move {
-            let step = |record| table::release(record, attempt, retention);
+            let step = |record| table::release(record, attempt, retention, binding);
             verbs::settle(self.server(), key, attempt, None, step).await
         })
     }

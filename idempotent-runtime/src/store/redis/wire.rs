@@ -213,6 +213,20 @@ mod tests {
         );
     }
 
+    /// A free key that is bound to its payload is the record of a free key with a fingerprint. Versions
+    /// that know no such keys read it, and run whatever payload comes.
+    #[test]
+    fn the_format_of_a_free_key_is_frozen() {
+        let mut free = head(State::FailedFree, lease(Abandon::Retry));
+        let unbound = "01460000303132333435363738396162636465660000000200060504030201000000000000007530\
+             00000000000493e0";
+        assert_eq!(hex(&encode(&free, None)), unbound);
+        free.attempt.fingerprint = Some(Fingerprint::from_bytes([7; 16]));
+        let bound = "01460004303132333435363738396162636465660000000200060504030201000000000000007530\
+             00000000000493e007070707070707070707070707070707";
+        assert_eq!(hex(&encode(&free, None)), bound);
+    }
+
     #[test]
     fn every_record_comes_back() {
         let window = Claim::Window { window: Duration::from_secs(5) };

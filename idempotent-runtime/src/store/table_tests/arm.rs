@@ -64,6 +64,7 @@ fn only_an_armed_key_blocks() {
 
 #[test]
 fn release_takes_an_armed_key_back() {
-    let step = release(Some(armed(Situation::Running)), &attempt(OWNER), RETENTION);
+    let step =
+        release(Some(armed(Situation::Running)), &attempt(OWNER), RETENTION, Binding::Lifted);
     assert_eq!(step, (Settled::Done, Write::Delete));
 }

@@ -69,13 +69,12 @@ fn another_payload_is_a_mismatch_while_the_record_binds_one() {
             Situation::Running
             | Situation::Overdue
             | Situation::Abandoned
+            | Situation::FailedFree
             | Situation::FailedFinal
             | Situation::Succeeded => {
                 assert_eq!((answer, write), (Begun::Mismatch, Write::Keep), "{situation:?}");
             }
-            Situation::FailedFree | Situation::Taken => {
-                assert_ne!(answer, Begun::Mismatch, "{situation:?}");
-            }
+            Situation::Taken => assert_ne!(answer, Begun::Mismatch, "{situation:?}"),
         }
     }
 }
@@ -171,17 +170,35 @@ fn an_abandoned_key_is_indeterminate_for_everybody() {
 
 #[test]
 fn a_failed_key_is_free_for_the_next_attempt_with_any_payload() {
+    let record = Situation::FailedFree.record().number(2);
+    for asked in [request(STRANGER), request_for(STRANGER, "two")] {
+        let (attempt, taken) = granted(begin_on(record, &asked));
+        assert_eq!((attempt.number, attempt.fingerprint), (3, asked.fingerprint));
+        assert_eq!((taken.head.state, taken.ttl), (State::Processing, LEASE + LINGER));
+    }
+}
+
+#[test]
+fn a_failed_key_that_is_bound_is_free_for_the_same_payload_and_for_none() {
     let record = Situation::FailedFree.record().number(2).bound_to("one");
-    let asked = request_for(STRANGER, "two");
-    let (attempt, taken) = granted(begin_on(record, &asked));
-    assert_eq!((attempt.number, attempt.fingerprint), (3, asked.fingerprint));
-    assert_eq!((taken.head.state, taken.ttl), (State::Processing, LEASE + LINGER));
+    for asked in [request(STRANGER), request_for(STRANGER, "one")] {
+        let (attempt, taken) = granted(begin_on(record, &asked));
+        assert_eq!((attempt.number, attempt.fingerprint), (3, asked.fingerprint));
+        assert_eq!((taken.head.state, taken.ttl), (State::Processing, LEASE + LINGER));
+    }
+    let window =
+        BeginRequest { fingerprint: request_for(STRANGER, "two").fingerprint, ..window(STRANGER) };
+    for asked in [request_for(STRANGER, "two"), window] {
+        assert_eq!(answer(record, &asked), Begun::Mismatch);
+    }
 }
 
 #[test]
 fn a_failed_key_is_not_free_for_the_token_that_failed() {
     assert_eq!(answer(Situation::FailedFree.record(), &request(OWNER)), Begun::Superseded);
     assert_eq!(answer(Situation::FailedFree.record(), &window(OWNER)), Begun::Superseded);
+    let bound = Situation::FailedFree.record().bound_to("one");
+    assert_eq!(answer(bound, &request_for(OWNER, "one")), Begun::Superseded);
 }
 
 #[test]

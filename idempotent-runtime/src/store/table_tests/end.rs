@@ -1,7 +1,10 @@
 //! How attempts end: every verb in every situation, by its owner and by a stranger.
 
 use super::*;
-use Then::{Becomes, Gone, Kept};
+use Then::{Becomes, Gone, Kept, StaysBound};
+
+/// An error that is not kept, after which any payload may follow.
+const FREE: Failure = Failure::Free(Binding::Lifted);
 
 #[test]
 fn complete_ends_a_running_attempt_once() {
@@ -50,7 +53,7 @@ fn complete_leaves_a_vanished_record_alone_once_its_lease_is_lost() {
 fn a_free_failure_frees_a_running_attempt_once() {
     check_rows(
         |record| record.number(2).bound_to("payload"),
-        |record, attempt| fail(record, attempt, &Failure::Free, RETENTION),
+        |record, attempt| fail(record, attempt, &FREE, RETENTION),
         Settled::Superseded,
         [
             (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
@@ -67,9 +70,73 @@ fn a_free_failure_frees_a_running_attempt_once() {
 #[test]
 fn a_free_failure_keeps_number_fence_and_token_but_binds_no_payload() {
     let record = Situation::Running.record().number(3).fence(9).bound_to("payload");
-    let freed = written(fail(Some(record), &attempt(OWNER), &Failure::Free, RETENTION).1);
+    let freed = written(fail(Some(record), &attempt(OWNER), &FREE, RETENTION).1);
     let kept = AttemptId { number: 3, fence: 9, ..attempt(OWNER) };
     assert_eq!(freed.head.attempt, kept);
+}
+
+/// What the verbs that free a key do to one that is held, where the binding is kept.
+fn check_kept_binding(verb: impl Fn(Option<Living>, &AttemptId) -> Step<Settled>, taken: Settled) {
+    check_rows(
+        |record| record.number(2).bound_to("payload"),
+        verb,
+        Settled::Superseded,
+        [
+            (Situation::Running, Settled::Done, StaysBound(RETENTION)),
+            (Situation::Overdue, Settled::Done, StaysBound(RETENTION)),
+            (Situation::Abandoned, Settled::Superseded, Kept),
+            (Situation::FailedFree, Settled::Done, Kept),
+            (Situation::FailedFinal, Settled::Superseded, Kept),
+            (Situation::Succeeded, Settled::Superseded, Kept),
+            match taken {
+                Settled::Done => (Situation::Taken, taken, StaysBound(RETENTION)),
+                _ => (Situation::Taken, taken, Kept),
+            },
+        ],
+    );
+}
+
+#[test]
+fn a_free_failure_that_keeps_the_binding_keeps_the_payload() {
+    let kept = Failure::Free(Binding::Kept);
+    let verb = |record, attempt: &AttemptId| fail(record, attempt, &kept, RETENTION);
+    check_kept_binding(verb, Settled::Superseded);
+}
+
+#[test]
+fn an_abandoned_attempt_that_keeps_the_binding_keeps_the_payload() {
+    let verb = |record, attempt: &AttemptId| abandon(record, attempt, RETENTION, Binding::Kept);
+    check_kept_binding(verb, Settled::Superseded);
+}
+
+#[test]
+fn a_release_that_keeps_the_binding_keeps_the_payload() {
+    let verb = |record, attempt: &AttemptId| release(record, attempt, RETENTION, Binding::Kept);
+    check_kept_binding(verb, Settled::Done);
+}
+
+#[test]
+fn a_first_attempt_that_is_released_leaves_nothing_that_could_be_bound() {
+    for situation in [Situation::Running, Situation::Overdue, Situation::Taken] {
+        let record = situation.record().bound_to("payload");
+        let step = release(Some(record), &attempt(OWNER), RETENTION, Binding::Kept);
+        assert_eq!(step, (Settled::Done, Write::Delete), "{situation:?}");
+    }
+}
+
+#[test]
+fn the_payload_that_stays_bound_is_the_one_in_the_record() {
+    let other = AttemptId { fingerprint: Some(Fingerprint::of("other")), ..attempt(OWNER) };
+    let record = Situation::Running.record().number(2);
+    for (record, bound) in [(record.bound_to("payload"), Some("payload")), (record, None)] {
+        let bound = bound.map(Fingerprint::of);
+        let failed = fail(Some(record), &other, &Failure::Free(Binding::Kept), RETENTION);
+        let abandoned = abandon(Some(record), &other, RETENTION, Binding::Kept);
+        let released = release(Some(record), &other, RETENTION, Binding::Kept);
+        for (_, write) in [failed, abandoned, released] {
+            assert_eq!(written(write).head.attempt.fingerprint, bound);
+        }
+    }
 }
 
 #[test]
@@ -96,7 +163,7 @@ fn a_final_failure_ends_a_running_attempt_once() {
 fn abandon_frees_the_key_under_retry() {
     check_rows(
         |record| record.bound_to("payload"),
-        |record, attempt| abandon(record, attempt, RETENTION),
+        |record, attempt| abandon(record, attempt, RETENTION, Binding::Lifted),
         Settled::Superseded,
         [
             (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
@@ -114,7 +181,7 @@ fn abandon_frees_the_key_under_retry() {
 fn abandon_leaves_the_outcome_unknown_under_block() {
     check_rows(
         |record| record.block().bound_to("payload"),
-        |record, attempt| abandon(record, attempt, RETENTION),
+        |record, attempt| abandon(record, attempt, RETENTION, Binding::Lifted),
         Settled::Superseded,
         [
             (Situation::Running, Settled::Done, Becomes(State::Abandoned, LINGER)),
@@ -132,7 +199,7 @@ fn abandon_leaves_the_outcome_unknown_under_block() {
 fn releasing_the_first_attempt_leaves_nothing() {
     check_rows(
         unchanged,
-        |record, attempt| release(record, attempt, RETENTION),
+        |record, attempt| release(record, attempt, RETENTION, Binding::Lifted),
         Settled::Superseded,
         [
             (Situation::Running, Settled::Done, Gone),
@@ -150,7 +217,7 @@ fn releasing_the_first_attempt_leaves_nothing() {
 fn releasing_a_later_attempt_keeps_the_fence_of_the_earlier_one() {
     check_rows(
         |record| record.number(2).bound_to("payload"),
-        |record, attempt| release(record, attempt, RETENTION),
+        |record, attempt| release(record, attempt, RETENTION, Binding::Lifted),
         Settled::Superseded,
         [
             (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
@@ -167,7 +234,7 @@ fn releasing_a_later_attempt_keeps_the_fence_of_the_earlier_one() {
 #[test]
 fn the_number_that_counts_for_a_release_is_the_one_in_the_record() {
     let late = AttemptId { number: 7, ..attempt(OWNER) };
-    let step = release(Some(Situation::Running.record()), &late, RETENTION);
+    let step = release(Some(Situation::Running.record()), &late, RETENTION, Binding::Kept);
     assert_eq!(step, (Settled::Done, Write::Delete));
 }
 
@@ -175,10 +242,10 @@ fn the_number_that_counts_for_a_release_is_the_one_in_the_record() {
 fn a_vanished_record_is_not_written_by_a_failure() {
     let (none, attempt) = (None, attempt(OWNER));
     let vanished = (Settled::Vanished, Write::Keep);
-    assert_eq!(fail(none, &attempt, &Failure::Free, RETENTION), vanished);
+    assert_eq!(fail(none, &attempt, &FREE, RETENTION), vanished);
     assert_eq!(fail(none, &attempt, &Failure::Final(None), RETENTION), vanished);
-    assert_eq!(abandon(none, &attempt, RETENTION), vanished);
-    assert_eq!(release(none, &attempt, RETENTION), vanished);
+    assert_eq!(abandon(none, &attempt, RETENTION, Binding::Kept), vanished);
+    assert_eq!(release(none, &attempt, RETENTION, Binding::Kept), vanished);
 }
 
 #[test]
@@ -186,7 +253,7 @@ fn verbs_compare_by_token_alone() {
     let other = AttemptId { number: 9, fence: 1, fingerprint: None, ..attempt(OWNER) };
     let record = Some(Situation::Running.record().bound_to("payload"));
     assert_eq!(complete(record, &other, RETENTION, IfGone::Rewrite).0, Completed::Stored);
-    assert_eq!(fail(record, &other, &Failure::Free, RETENTION).0, Settled::Done);
+    assert_eq!(fail(record, &other, &FREE, RETENTION).0, Settled::Done);
     assert_eq!(renew(record, &other, LEASE).0, Renewed::Extended);
 }
 

@@ -22,6 +22,16 @@ fn forget_keeps_the_tombstone_of_a_free_key() {
 }
 
 #[test]
+fn forget_lifts_the_binding_of_a_free_key_once() {
+    for force in [false, true] {
+        let record = Situation::FailedFree.record().number(2).fence(9);
+        let (answer, write) = forget(Some(record.bound_to("payload")), force);
+        assert_eq!((answer, written(write)), (Forgotten::Freed, record));
+        assert_eq!(forget(Some(record), force), (Forgotten::Freed, Write::Keep));
+    }
+}
+
+#[test]
 fn forget_leaves_a_held_key_alone_without_force() {
     for situation in [Situation::Running, Situation::Overdue, Situation::Abandoned] {
         let step = forget(Some(situation.record()), false);

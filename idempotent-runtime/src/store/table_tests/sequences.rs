@@ -11,8 +11,8 @@ enum Act {
     Begin(u8),
     Complete(u8),
     Fail(u8, Failure),
-    Abandon(u8),
-    Release(u8),
+    Abandon(u8, Binding),
+    Release(u8, Binding),
     Renew(u8, Duration),
     Forget(bool),
     Resolve(Resolution<()>),
@@ -24,16 +24,20 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         6 => mark().prop_map(Act::Begin),
         3 => mark().prop_map(Act::Complete),
-        2 => mark().prop_map(|mark| Act::Fail(mark, Failure::Free)),
+        2 => (mark(), binding()).prop_map(|(mark, it)| Act::Fail(mark, Failure::Free(it))),
         1 => mark().prop_map(|mark| Act::Fail(mark, Failure::Final(None))),
-        2 => mark().prop_map(Act::Abandon),
-        2 => mark().prop_map(Act::Release),
+        2 => (mark(), binding()).prop_map(|(mark, it)| Act::Abandon(mark, it)),
+        2 => (mark(), binding()).prop_map(|(mark, it)| Act::Release(mark, it)),
         2 => (mark(), span()).prop_map(|(mark, lease)| Act::Renew(mark, lease)),
         1 => any::<bool>().prop_map(Act::Forget),
         1 => Just(Act::Resolve(Resolution::Retry)),
         1 => Just(Act::Resolve(Resolution::Succeeded(()))),
         4 => span().prop_map(Act::Pass),
     ]
+}
+
+fn binding() -> impl Strategy<Value = Binding> {
+    prop::sample::select(vec![Binding::Lifted, Binding::Kept])
 }
 
 /// Spans around the ends of leases and records, on the spot and one tick beside it.
@@ -92,14 +96,21 @@ impl World {
             Act::Fail(mark, failure) => {
                 self.settle(*mark, |record, attempt| fail(record, attempt, failure, RETENTION));
             }
-            Act::Abandon(mark) => {
-                self.settle(*mark, |record, attempt| abandon(record, attempt, RETENTION));
+            Act::Abandon(mark, binding) => {
+                self.settle(*mark, |record, attempt| abandon(record, attempt, RETENTION, *binding));
             }
-            Act::Release(mark) => {
-                self.settle(*mark, |record, attempt| release(record, attempt, RETENTION));
+            Act::Release(mark, binding) => {
+                self.settle(*mark, |record, attempt| release(record, attempt, RETENTION, *binding));
             }
             Act::Renew(mark, lease) => self.renew(*mark, *lease),
-            Act::Forget(force) => self.apply(forget(self.record, *force).1),
+            Act::Forget(force) => {
+                let (answer, write) = forget(self.record, *force);
+                self.apply(write);
+                if answer == Forgotten::Freed {
+                    let bound = self.record.and_then(|record| record.head.attempt.fingerprint);
+                    assert_eq!(bound, None, "an operator frees the key for any payload");
+                }
+            }
             Act::Resolve(resolution) => {
                 self.apply(resolve(self.record, resolution, RETENTION).1);
             }
@@ -192,7 +203,7 @@ fn may_start(record: Option<Living>, request: &BeginRequest) -> bool {
             own || (head.lease_left(ttl).is_zero()
                 && head.attempt.claim.abandon() == Abandon::Retry)
         }
-        State::FailedFree => !own,
+        State::FailedFree => !own && !differ(&head.attempt, request),
         State::Taken => own,
         State::Abandoned | State::FailedFinal | State::Succeeded => false,
     }
@@ -212,7 +223,8 @@ fn check_progress(before: Living, after: Living) {
         assert_eq!((new.state, new.attempt), (old.state, old.attempt), "an answer was replaced");
     }
     if new.state == State::FailedFree {
-        assert_eq!(new.attempt.fingerprint, None, "a failed attempt binds a payload");
+        let bound = [None, old.attempt.fingerprint];
+        assert!(bound.contains(&new.attempt.fingerprint), "a failed attempt binds another payload");
     }
 }
 

@@ -1,8 +1,8 @@
 //! Keys that block once their body is about to start.
 
 use super::Subject;
-use super::bench::{BLOCK_LINGER, Bench, LEASE, LINGER, asking, asking_with};
-use crate::store::{Armed, Begun, Completed, Failure, Settled, State};
+use super::bench::{BLOCK_LINGER, Bench, FREE, LEASE, LINGER, asking, asking_with};
+use crate::store::{Armed, Begun, Completed, Settled, State};
 use crate::testing::model::payloads;
 
 /// An armed key is held while its lease lasts, and blocks afterwards.
@@ -62,7 +62,7 @@ pub async fn lost_attempt_cannot_arm(subject: &dyn Subject) {
     assert_eq!(bench.arm(&released).await, Armed::Lost);
     assert_eq!(bench.get().await, None);
     let failed = bench.granted(&asking()).await;
-    bench.fail(&failed, Failure::Free).await;
+    bench.fail(&failed, FREE).await;
     bench.untouched(bench.arm(&failed), Armed::Lost).await;
 }
 
@@ -92,7 +92,7 @@ pub async fn armed_attempt_ends_like_any_other(subject: &dyn Subject) {
 
     let bench = Bench::new(subject);
     let attempt = armed(&bench).await;
-    assert_eq!(bench.fail(&attempt, Failure::Free).await, Settled::Done);
+    assert_eq!(bench.fail(&attempt, FREE).await, Settled::Done);
     assert_eq!(bench.granted(&asking()).await.number, 2);
 
     let bench = Bench::new(subject);

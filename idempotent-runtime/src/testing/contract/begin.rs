@@ -2,7 +2,8 @@
 
 use super::Subject;
 use super::bench::{
-    Bench, LEASE, LINGER, SEED, WINDOW, asking, asking_for_a_window, asking_to_block, asking_with,
+    Bench, FREE, LEASE, LINGER, SEED, WINDOW, asking, asking_for_a_window, asking_to_block,
+    asking_with,
 };
 use crate::config::Abandon;
 use crate::store::{AttemptId, BeginRequest, Begun, Claim, Failure, Settled, State, Token};
@@ -125,16 +126,6 @@ pub async fn payload_matters_only_if_both_sides_have_one(subject: &dyn Subject) 
     }
 }
 
-/// After a failure that is not kept, the key may be used with another payload.
-pub async fn failed_attempt_binds_no_payload(subject: &dyn Subject) {
-    let [one, two] = payloads();
-    let bench = Bench::new(subject);
-    let attempt = bench.granted(&asking_with(one)).await;
-    assert_eq!(bench.fail(&attempt, Failure::Free).await, Settled::Done);
-    let next = bench.granted(&asking_with(two)).await;
-    assert_eq!((next.number, next.fingerprint), (2, Some(two)));
-}
-
 /// Fences grow while the record is kept, whatever the callers' clocks say.
 pub async fn fences_grow_with_every_attempt(subject: &dyn Subject) {
     let bench = Bench::new(subject);
@@ -146,7 +137,7 @@ pub async fn fences_grow_with_every_attempt(subject: &dyn Subject) {
         last = attempt.fence;
         match number % 3 {
             0 => bench.step(LEASE).await,
-            1 => assert_eq!(bench.fail(&attempt, Failure::Free).await, Settled::Done),
+            1 => assert_eq!(bench.fail(&attempt, FREE).await, Settled::Done),
             _ => assert_eq!(bench.abandon(&attempt).await, Settled::Done),
         }
     }
@@ -158,7 +149,7 @@ pub async fn fences_are_kept_to_the_last_digit(subject: &dyn Subject) {
     for seed in [0, 1, (1 << 53) - 3, (1 << 53) - 2] {
         let bench = Bench::new(subject);
         let first = bench.granted(&BeginRequest { fence_seed: seed, ..asking() }).await;
-        bench.fail(&first, Failure::Free).await;
+        bench.fail(&first, FREE).await;
         let second = bench.granted(&BeginRequest { fence_seed: 0, ..asking() }).await;
         assert_eq!((first.fence, second.fence), (seed, seed + 1));
         let record = bench.get().await.unwrap_or_else(|| panic!("the record is gone"));
@@ -171,7 +162,7 @@ pub async fn late_begin_of_an_ended_attempt_is_superseded(subject: &dyn Subject)
     let bench = Bench::new(subject);
     let request = asking();
     let attempt = bench.granted(&request).await;
-    bench.fail(&attempt, Failure::Free).await;
+    bench.fail(&attempt, FREE).await;
     bench.untouched(bench.begin(&request), Begun::Superseded).await;
     let stranger = BeginRequest { token: Token::random(), ..request };
     assert_eq!(bench.granted(&stranger).await.number, 2);

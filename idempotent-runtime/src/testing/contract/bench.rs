@@ -5,8 +5,8 @@ use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
 use crate::store::{
-    Armed, AttemptId, BeginRequest, Begun, Claim, Completed, Failure, Forgotten, IfGone, Record,
-    Renewed, Resolution, Resolved, Settled, Store, StoreError, Token, Value,
+    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Forgotten, IfGone,
+    Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, Token, Value,
 };
 use crate::testing::model::is_left;
 use std::fmt::Debug;
@@ -24,6 +24,9 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// A fence seed as callers send it: Unix microseconds.
 pub(super) const SEED: u64 = 1_700_000_000_000_000;
+
+/// An error that is not kept, after which any payload may follow.
+pub(super) const FREE: Failure = Failure::Free(Binding::Lifted);
 
 /// One key of the store under test.
 pub(super) struct Bench<'a> {
@@ -116,11 +119,19 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) async fn abandon(&self, attempt: &AttemptId) -> Settled {
-        answered(self.store.abandon(&self.key, attempt, RETENTION).await)
+        self.abandon_with(attempt, Binding::Lifted).await
+    }
+
+    pub(super) async fn abandon_with(&self, attempt: &AttemptId, binding: Binding) -> Settled {
+        answered(self.store.abandon(&self.key, attempt, RETENTION, binding).await)
     }
 
     pub(super) async fn release(&self, attempt: &AttemptId) -> Settled {
-        answered(self.store.release(&self.key, attempt, RETENTION).await)
+        self.release_with(attempt, Binding::Lifted).await
+    }
+
+    pub(super) async fn release_with(&self, attempt: &AttemptId, binding: Binding) -> Settled {
+        answered(self.store.release(&self.key, attempt, RETENTION, binding).await)
     }
 
     pub(super) async fn renew(&self, attempt: &AttemptId, lease: Duration) -> Renewed {

@@ -1,7 +1,7 @@
 //! Many callers at once, on threads of their own.
 
 use super::Subject;
-use super::bench::{Bench, LEASE, RETENTION, answered, asking, own_key, value};
+use super::bench::{Bench, FREE, LEASE, RETENTION, answered, asking, own_key, value};
 use crate::key::RecordKey;
 use crate::store::{Begun, Completed, Failure, Forgotten, IfGone, Settled, State, Store};
 use std::future::{Future, poll_fn};
@@ -74,7 +74,7 @@ pub async fn one_of_many_takes_over(subject: &dyn Subject) {
         if round % 2 == 0 {
             bench.step(LEASE).await;
         } else {
-            bench.fail(&lost, Failure::Free).await;
+            bench.fail(&lost, FREE).await;
         }
         let tasks =
             (0..CROWD).map(|_| begin(Arc::clone(&bench.store), bench.key.clone())).collect();
@@ -197,7 +197,7 @@ pub async fn watch_wakes_when_the_attempt_ends(subject: &dyn Subject) {
         ];
         let ended = match way {
             0 => bench.complete(&attempt, b"answer").await == Completed::Stored,
-            1 => bench.fail(&attempt, Failure::Free).await == Settled::Done,
+            1 => bench.fail(&attempt, FREE).await == Settled::Done,
             2 => bench.abandon(&attempt).await == Settled::Done,
             3 => bench.release(&attempt).await == Settled::Done,
             _ => bench.forget(true).await == Forgotten::Freed,

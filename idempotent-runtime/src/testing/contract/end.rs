@@ -1,7 +1,9 @@
 //! How attempts end.
 
 use super::Subject;
-use super::bench::{Bench, LEASE, LINGER, RETENTION, asking, asking_to_block, asking_with, value};
+use super::bench::{
+    Bench, FREE, LEASE, LINGER, RETENTION, asking, asking_to_block, asking_with, value,
+};
 use crate::store::{BeginRequest, Begun, Completed, Failure, IfGone, Renewed, Settled, State};
 use crate::testing::model::payloads;
 
@@ -54,7 +56,7 @@ pub async fn late_complete_of_a_lost_attempt_is_superseded(subject: &dyn Subject
     let owner = bench.granted(&asking()).await;
     for _ in 0..2 {
         bench.untouched(bench.complete(&lost, b"late"), Completed::Superseded).await;
-        bench.untouched(bench.fail(&lost, Failure::Free), Settled::Superseded).await;
+        bench.untouched(bench.fail(&lost, FREE), Settled::Superseded).await;
         bench.untouched(bench.fail(&lost, Failure::Final(None)), Settled::Superseded).await;
         bench.untouched(bench.abandon(&lost), Settled::Superseded).await;
         bench.untouched(bench.release(&lost), Settled::Superseded).await;
@@ -71,16 +73,16 @@ pub async fn first_terminal_verb_wins(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
     bench.complete(&attempt, b"answer").await;
-    bench.untouched(bench.fail(&attempt, Failure::Free), Settled::Superseded).await;
+    bench.untouched(bench.fail(&attempt, FREE), Settled::Superseded).await;
     bench.untouched(bench.fail(&attempt, Failure::Final(None)), Settled::Superseded).await;
     bench.untouched(bench.abandon(&attempt), Settled::Superseded).await;
     bench.untouched(bench.release(&attempt), Settled::Superseded).await;
 
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
-    bench.fail(&attempt, Failure::Free).await;
+    bench.fail(&attempt, FREE).await;
     bench.untouched(bench.complete(&attempt, b"late"), Completed::Superseded).await;
-    bench.untouched(bench.fail(&attempt, Failure::Free), Settled::Done).await;
+    bench.untouched(bench.fail(&attempt, FREE), Settled::Done).await;
 }
 
 /// `complete` writes a record that vanished before it, and says so; a repeat is fine.
@@ -119,7 +121,7 @@ pub async fn vanished_record_is_not_written_by_a_failure(subject: &dyn Subject) 
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
     bench.step(LEASE + LINGER).await;
-    assert_eq!(bench.fail(&attempt, Failure::Free).await, Settled::Vanished);
+    assert_eq!(bench.fail(&attempt, FREE).await, Settled::Vanished);
     assert_eq!(bench.fail(&attempt, Failure::Final(None)).await, Settled::Vanished);
     assert_eq!(bench.abandon(&attempt).await, Settled::Vanished);
     assert_eq!(bench.release(&attempt).await, Settled::Vanished);
@@ -131,7 +133,7 @@ pub async fn vanished_record_is_not_written_by_a_failure(subject: &dyn Subject) 
 pub async fn free_failure_frees_the_key(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let first = bench.granted(&asking_with(payloads()[0])).await;
-    assert_eq!(bench.fail(&first, Failure::Free).await, Settled::Done);
+    assert_eq!(bench.fail(&first, FREE).await, Settled::Done);
     let record = bench.assert_lives(RETENTION).await;
     assert_eq!((record.head.state, record.value), (State::FailedFree, None));
     assert_eq!(record.head.attempt.fingerprint, None);
@@ -154,7 +156,7 @@ pub async fn released_first_attempt_leaves_nothing(subject: &dyn Subject) {
 pub async fn released_later_attempt_keeps_the_fence(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let first = bench.granted(&asking()).await;
-    bench.fail(&first, Failure::Free).await;
+    bench.fail(&first, FREE).await;
     let second = bench.granted(&asking()).await;
     assert_eq!(bench.release(&second).await, Settled::Done);
     bench.untouched(bench.release(&second), Settled::Done).await;

@@ -1,7 +1,7 @@
 //! How long leases and records last.
 
 use super::Subject;
-use super::bench::{Bench, LEASE, LINGER, RETENTION, asking, value};
+use super::bench::{Bench, FREE, LEASE, LINGER, RETENTION, asking, value};
 use crate::store::{Begun, Failure, Renewed, State};
 
 /// An answer is replayed to the last moment of its retention, and then the key is new.
@@ -43,8 +43,7 @@ pub async fn unfinished_record_outlives_its_lease(subject: &dyn Subject) {
 
 /// The memory of a failure lasts for its retention; then the key is new.
 pub async fn failed_record_lives_for_its_retention(subject: &dyn Subject) {
-    for (failure, state) in
-        [(Failure::Free, State::FailedFree), (Failure::Final(None), State::FailedFinal)]
+    for (failure, state) in [(FREE, State::FailedFree), (Failure::Final(None), State::FailedFinal)]
     {
         let bench = Bench::new(subject);
         let attempt = bench.granted(&asking()).await;
@@ -97,7 +96,7 @@ pub async fn renew_of_a_lost_attempt_changes_nothing(subject: &dyn Subject) {
 
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
-    bench.fail(&attempt, Failure::Free).await;
+    bench.fail(&attempt, FREE).await;
     bench.untouched(bench.renew(&attempt, LEASE * 100), Renewed::Lost).await;
 
     let bench = Bench::new(subject);

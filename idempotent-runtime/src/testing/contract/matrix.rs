@@ -2,13 +2,13 @@
 
 use super::Subject;
 use super::bench::{
-    BLOCK_LINGER, Bench, LEASE, LINGER, RETENTION, answered, asking, asking_for_a_window,
+    BLOCK_LINGER, Bench, FREE, LEASE, LINGER, RETENTION, answered, asking, asking_for_a_window,
     asking_to_block, asking_with, value,
 };
 use crate::store::{
-    Armed, AttemptId, BeginRequest, Completed, Failure, IfGone, Resolution, Settled, Token,
+    Armed, AttemptId, BeginRequest, Binding, Completed, Failure, IfGone, Resolution, Settled, Token,
 };
-use crate::testing::model::{Call, Model, payloads, records_agree};
+use crate::testing::model::{BINDINGS, Call, Model, payloads, records_agree};
 use std::time::Duration;
 
 /// A situation in which a verb can find a key.
@@ -25,6 +25,7 @@ pub(super) enum Situation {
     OverdueArmed,
     Abandoned,
     FailedFree,
+    FailedBound,
     FailedFinal,
     Succeeded,
     SucceededWithoutValue,
@@ -33,7 +34,7 @@ pub(super) enum Situation {
 }
 
 impl Situation {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Nothing,
         Self::Running,
         Self::RunningWithPayload,
@@ -45,6 +46,7 @@ impl Situation {
         Self::OverdueArmed,
         Self::Abandoned,
         Self::FailedFree,
+        Self::FailedBound,
         Self::FailedFinal,
         Self::Succeeded,
         Self::SucceededWithoutValue,
@@ -55,7 +57,9 @@ impl Situation {
     /// Brings a key into this situation. Returns the request and the attempt of its owner.
     pub(super) async fn arrange(self, bench: &Bench<'_>) -> (BeginRequest, AttemptId) {
         let request = match self {
-            Self::RunningWithPayload | Self::Succeeded => asking_with(payloads()[0]),
+            Self::RunningWithPayload | Self::FailedBound | Self::Succeeded => {
+                asking_with(payloads()[0])
+            }
             Self::RunningBlocked | Self::OverdueBlocked | Self::Abandoned => asking_to_block(),
             Self::Taken | Self::TakenAgain => asking_for_a_window(),
             _ => asking(),
@@ -65,7 +69,7 @@ impl Situation {
         }
         if matches!(self, Self::RunningAgain | Self::TakenAgain) {
             let first = bench.granted(&asking()).await;
-            bench.fail(&first, Failure::Free).await;
+            bench.fail(&first, FREE).await;
         }
         let mut attempt = bench.granted(&request).await;
         if matches!(self, Self::RunningArmed | Self::OverdueArmed) {
@@ -74,7 +78,8 @@ impl Situation {
         }
         let settled = match self {
             Self::Abandoned => bench.abandon(&attempt).await,
-            Self::FailedFree => bench.fail(&attempt, Failure::Free).await,
+            Self::FailedFree => bench.fail(&attempt, FREE).await,
+            Self::FailedBound => bench.fail(&attempt, Failure::Free(Binding::Kept)).await,
             Self::FailedFinal => bench.fail(&attempt, Failure::Final(value(b"error"))).await,
             _ => Settled::Done,
         };
@@ -171,8 +176,12 @@ pub async fn complete_follows_the_table(subject: &dyn Subject) {
 /// `fail` with an error that is kept and with one that is not.
 pub async fn fail_follows_the_table(subject: &dyn Subject) {
     follow(subject, |_, attempt| {
-        let failures =
-            [Failure::Free, Failure::Final(None), Failure::Final(value(b"another error"))];
+        let failures = [
+            FREE,
+            Failure::Free(Binding::Kept),
+            Failure::Final(None),
+            Failure::Final(value(b"another error")),
+        ];
         let calls = failures.into_iter().flat_map(|failure| {
             both(attempt).map(|attempt| Call::Fail(attempt, failure.clone(), RETENTION * 2))
         });
@@ -181,18 +190,24 @@ pub async fn fail_follows_the_table(subject: &dyn Subject) {
     .await;
 }
 
-/// `abandon` under both policies.
+/// `abandon` under both policies, with both bindings.
 pub async fn abandon_follows_the_table(subject: &dyn Subject) {
     follow(subject, |_, attempt| {
-        both(attempt).map(|attempt| Call::Abandon(attempt, RETENTION * 2)).to_vec()
+        let calls = BINDINGS.into_iter().flat_map(|binding| {
+            both(attempt).map(|attempt| Call::Abandon(attempt, RETENTION * 2, binding))
+        });
+        calls.collect()
     })
     .await;
 }
 
-/// `release` of first and later attempts.
+/// `release` of first and later attempts, with both bindings.
 pub async fn release_follows_the_table(subject: &dyn Subject) {
     follow(subject, |_, attempt| {
-        both(attempt).map(|attempt| Call::Release(attempt, RETENTION * 2)).to_vec()
+        let calls = BINDINGS.into_iter().flat_map(|binding| {
+            both(attempt).map(|attempt| Call::Release(attempt, RETENTION * 2, binding))
+        });
+        calls.collect()
     })
     .await;
 }

@@ -3,11 +3,12 @@
 
 use super::Subject;
 use super::bench::{
-    BLOCK_LINGER, Bench, LEASE, RETENTION, answered, asking, asking_to_block, value,
+    BLOCK_LINGER, Bench, FREE, LEASE, RETENTION, answered, asking, asking_to_block, asking_with,
+    value,
 };
 use super::matrix::Situation;
-use crate::store::{AttemptId, Failure, IfGone, Record, Resolution};
-use crate::testing::model::{Call, Model, Reply, records_agree};
+use crate::store::{AttemptId, Binding, IfGone, Record, Resolution};
+use crate::testing::model::{Call, Model, Reply, payloads, records_agree};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -17,25 +18,27 @@ use std::time::Duration;
 const MOST_STEPS: usize = 24;
 
 /// Situations in which one of two verbs can change what the other one relies on.
-const SITUATIONS: [Situation; 6] = [
+const SITUATIONS: [Situation; 7] = [
     Situation::Running,
     Situation::RunningArmed,
     Situation::RunningAgain,
     Situation::Overdue,
     Situation::OverdueArmed,
     Situation::FailedFree,
+    Situation::FailedBound,
 ];
 
 /// Verbs of the owner, of another caller, and of an operator.
-fn calls(attempt: AttemptId) -> [Call; 10] {
+fn calls(attempt: AttemptId) -> [Call; 11] {
     [
         Call::Begin(asking()),
         Call::Begin(asking_to_block()),
+        Call::Begin(asking_with(payloads()[1])),
         Call::Arm(attempt, BLOCK_LINGER),
         Call::Complete(attempt, value(b"answer"), RETENTION, IfGone::Rewrite),
-        Call::Fail(attempt, Failure::Free, RETENTION),
-        Call::Abandon(attempt, RETENTION),
-        Call::Release(attempt, RETENTION),
+        Call::Fail(attempt, FREE, RETENTION),
+        Call::Abandon(attempt, RETENTION, Binding::Kept),
+        Call::Release(attempt, RETENTION, Binding::Kept),
         Call::Renew(attempt, LEASE),
         Call::Forget { force: true },
         Call::Resolve(Resolution::Retry, RETENTION),

@@ -1,7 +1,7 @@
 //! What is written is what is read: values and keys of all kinds.
 
 use super::Subject;
-use super::bench::{Bench, LEASE, LINGER, RETENTION, answered, asking, own_key, value};
+use super::bench::{Bench, FREE, LEASE, LINGER, RETENTION, answered, asking, own_key, value};
 use crate::store::{Begun, Completed, Failure, IfGone, Value};
 
 async fn kept(subject: &dyn Subject, bytes: &[u8]) {
@@ -150,7 +150,7 @@ pub async fn value_does_not_outlive_its_record(subject: &dyn Subject) {
     bench.step(RETENTION).await;
     let next = bench.granted(&asking()).await;
     assert_eq!(bench.assert_lives(LEASE + LINGER).await.value, None);
-    bench.fail(&next, Failure::Free).await;
+    bench.fail(&next, FREE).await;
     assert_eq!(bench.assert_lives(RETENTION).await.value, None);
     let last = bench.granted(&asking()).await;
     let complete = bench.store.complete(&bench.key, &last, None, RETENTION, IfGone::Rewrite);

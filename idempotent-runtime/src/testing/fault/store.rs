@@ -5,9 +5,9 @@ use super::script::{Plan, Script};
 use super::{Fault, Verb};
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Completed, Failure, Forgotten, Freed, IfGone,
-    Maintenance, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
-    StoreFuture, Usage, Value, Watch,
+    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, Freed,
+    IfGone, Maintenance, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError,
+    StoreErrorKind, StoreFuture, Usage, Value, Watch,
 };
 use std::fmt;
 use std::future::{Future, pending};
@@ -298,9 +298,10 @@ impl Store for FaultStore {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
         let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.abandon(&key, &attempt, retention).await };
+        let effect = async move { store.abandon(&key, &attempt, retention, binding).await };
         self.pass(Verb::Abandon, Box::pin(effect))
     }
 
@@ -309,9 +310,10 @@ impl Store for FaultStore {
         key: &'a RecordKey,
         attempt: &'a AttemptId,
         retention: Duration,
+        binding: Binding,
     ) -> Answer<'a, Settled> {
         let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.release(&key, &attempt, retention).await };
+        let effect = async move { store.release(&key, &attempt, retention, binding).await };
         self.pass(Verb::Release, Box::pin(effect))
     }
 

@@ -68,9 +68,9 @@ fn those_who_wait_run_one_after_the_other_when_the_key_is_freed() {
 fn end_without_answer(bench: &Bench, attempt: &AttemptId) {
     let (key, store) = (key(), &bench.store);
     let settled = match thread_rng().gen_range(0..4) {
-        0 => now(store.fail(&key, attempt, Failure::Free, RETENTION)),
-        1 => now(store.abandon(&key, attempt, RETENTION)),
-        2 => now(store.release(&key, attempt, RETENTION)),
+        0 => now(store.fail(&key, attempt, Failure::Free(Binding::Lifted), RETENTION)),
+        1 => now(store.abandon(&key, attempt, RETENTION, Binding::Lifted)),
+        2 => now(store.release(&key, attempt, RETENTION, Binding::Lifted)),
         _ => match now(store.forget(&key, true)) {
             Forgotten::Freed => Settled::Done,
             other => panic!("{other:?}"),
