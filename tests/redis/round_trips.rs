@@ -85,7 +85,7 @@ async fn a_first_execution_is_two_commands_and_a_replay_is_one() {
             reject.run(async { Ok(site.runs.record("held")) }).await;
         assert_eq!(rejected.unwrap_err().kind(), ErrorKind::InProgress);
         // The second look is at the lease that is left.
-        assert_eq!(sent(&process), choice.begin_and(&["PTTL"]), "in flight, {version}");
+        assert_eq!(sent(&process), choice.begin_and(&["EVALSHA"]), "in flight, {version}");
         assert_eq!(held.end().await.unwrap(), 1);
 
         let failing = || {

@@ -4,19 +4,13 @@ use crate::message::Message;
 use crate::site::{EXPIRE, Site, name, strong};
 use idempotent_runtime::{Abandon, Error, ErrorKind};
 use std::time::Duration;
-use support::proxy::{Command, Fault, Gate};
+use support::proxy::{Fault, Gate};
 use support::until;
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(60);
 /// The lease of an attempt whose renewal comes soon.
 const RENEWED_SOON: Duration = Duration::from_millis(1_500);
-
-/// The question how long a record still lives.
-fn asks_for_ttl(record: &str) -> impl Fn(&Command) -> bool + Clone + Send + 'static {
-    let record = record.to_owned();
-    move |command| command.name() == "PTTL" && command.has(&record)
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_arrives_before_the_takeover_keeps_the_key() {
@@ -58,8 +52,8 @@ async fn an_attempt_that_ends_between_two_looks_at_it_is_not_of_unknown_outcome(
     let (first, second) =
         (site.process_with(LONG, strong()).await, site.process_with(LONG, strong()).await);
     let gate = Gate::new();
-    let ttl = asks_for_ttl(&name("k"));
-    second.proxy.fault_at(1, ttl.clone(), Fault::HoldRequest(gate.clone()));
+    let look = Message::Look.about(&name("k"));
+    second.proxy.fault_at(1, look.clone(), Fault::HoldRequest(gate.clone()));
     let held = first.hold_as("k", |op| op.abandon(Abandon::Block)).await;
     let call = second.spawn("k");
     // It has read a record that is being processed, and asks how long that lives.
@@ -68,7 +62,7 @@ async fn an_attempt_that_ends_between_two_looks_at_it_is_not_of_unknown_outcome(
     // The answer lives shorter than a blocking attempt does after its lease.
     gate.open();
     assert_eq!(call.await.unwrap().unwrap(), 1);
-    assert_eq!(second.proxy.answered(&ttl), 1);
+    assert_eq!(second.proxy.answered(&look), 1);
     assert_eq!(site.runs.of("k"), 1);
     first.ends_clean().await;
     second.ends_clean().await;

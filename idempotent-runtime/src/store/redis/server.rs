@@ -139,12 +139,6 @@ impl Server {
         bytes_of(answer, "GET")
     }
 
-    /// How long the record still lives; `None` if there is none.
-    pub(super) async fn time_to_live(&self, name: &Name) -> Result<Option<Duration>, Failed> {
-        let answer = self.links.command(redis::cmd("PTTL").arg(name.as_str())).await?;
-        ttl_of(&answer)
-    }
-
     /// The record and how long it still lives, of one moment.
     pub(super) async fn look(&self, name: &Name) -> Result<Option<(Vec<u8>, Duration)>, Failed> {
         let Value::Array(pair) = self.run(&script::LOOK, &only(name)).await? else {

@@ -242,47 +242,30 @@ async fn decide(
     request: &BeginRequest,
     mut looked: Looked,
 ) -> Result<Decided, StoreError> {
-    // Where a lease or a window counts, so does the time that is left.
+    // Where a lease or a window counts, so does the time that is left. It is read together with the
+    // record: the time of another moment may be that of another attempt.
     let (guess, _) = table::begin(Some(looked.living()), request);
     let counts = matches!(guess, Begun::InFlight { .. } | Begun::Taken { .. });
     if counts && looked.ttl == Duration::MAX {
-        let Some(ttl) = server.time_to_live(name).await? else { return Ok(Decided::Gone) };
-        looked.ttl = ttl;
+        let Some(again) = look(server, name).await? else { return Ok(Decided::Gone) };
+        looked = again;
     }
-    for _ in 0..ROUNDS {
-        let value = looked.found.value.take();
-        let (answer, write) = table::begin(Some(looked.living()), request);
-        match write {
-            Write::Put { head, ttl } => {
-                let next = Next::Bytes { bytes: wire::encode(&head, None), ttl };
-                return Ok(Decided::Write { looked, next, answer: answer.with_value(|| None) });
-            }
-            // Record and time were read one after the other. That somebody holds the key is true
-            // of the moment of the first; that a lease is over needs both of one moment.
-            Write::Keep if looked.ttl != Duration::MAX && is_unknown(&answer) => {
-                match look(server, name).await? {
-                    Some(again) if again.bytes == looked.bytes && again.ttl <= looked.ttl => {
-                        return Ok(Decided::Answer(answer.with_value(|| value)));
-                    }
-                    Some(again) => looked = again,
-                    None => return Ok(Decided::Gone),
-                }
-            }
-            Write::Keep => {
-                if matches!(answer, Begun::Fresh(_)) {
-                    // Sent before, and not known to have arrived: nor are its replicas.
-                    confirm(server, name).await?;
-                }
-                return Ok(Decided::Answer(answer.with_value(|| value)));
-            }
-            Write::Delete => return Err(contended()),
+    let value = looked.found.value.take();
+    let (answer, write) = table::begin(Some(looked.living()), request);
+    match write {
+        Write::Put { head, ttl } => {
+            let next = Next::Bytes { bytes: wire::encode(&head, None), ttl };
+            Ok(Decided::Write { looked, next, answer: answer.with_value(|| None) })
         }
+        Write::Keep => {
+            if matches!(answer, Begun::Fresh(_)) {
+                // Sent before, and not known to have arrived: nor are its replicas.
+                confirm(server, name).await?;
+            }
+            Ok(Decided::Answer(answer.with_value(|| value)))
+        }
+        Write::Delete => Err(contended()),
     }
-    Err(contended())
-}
-
-fn is_unknown<V>(answer: &Begun<V>) -> bool {
-    matches!(answer, Begun::Indeterminate { .. })
 }
 
 /// Makes sure that replicas have a record that an earlier copy of the verb has written.
