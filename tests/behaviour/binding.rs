@@ -182,26 +182,26 @@ async fn an_attempt_by_hand_that_fails_leaves_its_key_bound() {
 /// A moment before its body starts at which the caller of a second attempt goes away.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Leaves {
-    WhileBeginIsUnderWay,
-    WhileTheBeginsOfABatchAre,
-    WhileItsKeyIsArmed,
+    Beginning,
+    BeginningABatch,
+    Arming,
 }
 
 /// The release must not free the key that the first attempt bound.
 #[tokio::test]
 async fn a_release_of_a_later_attempt_leaves_the_key_bound() {
-    use Leaves::{WhileBeginIsUnderWay, WhileItsKeyIsArmed, WhileTheBeginsOfABatchAre};
-    for leaves in [WhileBeginIsUnderWay, WhileTheBeginsOfABatchAre, WhileItsKeyIsArmed] {
+    use Leaves::{Arming, Beginning, BeginningABatch};
+    for leaves in [Beginning, BeginningABatch, Arming] {
         let bench = remote();
         fails(bound(&bench, "one")).await;
         let gate = match leaves {
-            WhileItsKeyIsArmed => bench.store.hold(Verb::Arm),
+            Arming => bench.store.hold(Verb::Arm),
             _ => bench.store.hold_after(Verb::Begin),
         };
         let caller = bench.clone();
         let call = tokio::spawn(async move {
             let op = bound(&caller, "one").abandon(Abandon::Block);
-            if leaves == WhileTheBeginsOfABatchAre {
+            if leaves == BeginningABatch {
                 let body = |items: Vec<u8>| async {
                     items.into_iter().map(Ok::<u8, Failed>).collect::<Vec<_>>()
                 };
