@@ -179,25 +179,35 @@ async fn an_attempt_by_hand_that_fails_leaves_its_key_bound() {
     }
 }
 
-/// The caller of a second attempt goes away before its body starts, alone and with a batch. The release
-/// must not free the key that the first one bound.
+/// A moment before its body starts at which the caller of a second attempt goes away.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Leaves {
+    Beginning,
+    BeginningABatch,
+    Arming,
+}
+
+/// The release must not free the key that the first attempt bound.
 #[tokio::test]
 async fn a_release_of_a_later_attempt_leaves_the_key_bound() {
-    for in_a_batch in [false, true] {
+    use Leaves::{Arming, Beginning, BeginningABatch};
+    for leaves in [Beginning, BeginningABatch, Arming] {
         let bench = remote();
         fails(bound(&bench, "one")).await;
-        let gate = bench.store.hold_after(Verb::Begin);
+        let gate = match leaves {
+            Arming => bench.store.hold(Verb::Arm),
+            _ => bench.store.hold_after(Verb::Begin),
+        };
         let caller = bench.clone();
         let call = tokio::spawn(async move {
-            match in_a_batch {
-                false => drop(bound(&caller, "one").run(async { Ok::<u8, Failed>(0) }).await),
-                true => {
-                    let body = |items: Vec<u8>| async { items.into_iter().map(Ok).collect() };
-                    let items = [("k", 0)];
-                    drop(
-                        bound(&caller, "one").run_batch::<_, _, _, Failed, _, _>(items, body).await,
-                    );
-                }
+            let op = bound(&caller, "one").abandon(Abandon::Block);
+            if leaves == BeginningABatch {
+                let body = |items: Vec<u8>| async {
+                    items.into_iter().map(Ok::<u8, Failed>).collect::<Vec<_>>()
+                };
+                drop(op.run_batch([("k", 0)], body).await);
+            } else {
+                drop(op.run(async { Ok::<u8, Failed>(0) }).await);
             }
         });
         gate.arrived(1).await;
@@ -210,7 +220,7 @@ async fn a_release_of_a_later_attempt_leaves_the_key_bound() {
         })
         .await;
         is_mismatch(bound(&bench, "two")).await;
-        assert_eq!(runs(bound(&bench, "one")).await.attempt, 3);
+        assert_eq!(runs(bound(&bench, "one")).await.attempt, 3, "{leaves:?}");
     }
 }
 
