@@ -36,6 +36,26 @@ async fn a_detached_body_finishes_and_its_answer_is_replayed() {
     }
 }
 
+/// A future that is held and not polled must hold neither its body nor its key.
+#[tokio::test]
+async fn an_attributed_detached_body_goes_on_while_its_future_is_held() {
+    for bench in both() {
+        let (go, wait) = watch::channel(false);
+        let call = || {
+            let call = ship(bench.ledger.clone(), 1, wait.clone());
+            ambient::scope(Ambient::new().token("t"), scoped(bench.idem.clone(), call))
+        };
+        let mut held = pin!(call());
+        tokio::select! {
+            _ = &mut held => panic!("nobody let it go"),
+            () = until(|| bench.ledger.ran("1") == 1) => {}
+        }
+        go.send(true).unwrap();
+        assert_eq!(call().await.unwrap(), 1, "a repeat is answered");
+        assert_eq!(held.await.unwrap(), 1);
+    }
+}
+
 /// Whether the body is done at once or waits, and wherever the caller leaves.
 #[tokio::test]
 async fn a_detached_body_that_started_is_recorded_at_whatever_poll_its_caller_goes() {
