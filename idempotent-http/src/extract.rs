@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// use idempotent_http::IdempotencyKey;
 ///
 /// async fn pay(key: IdempotencyKey) -> String {
-///     // A payment provider that takes keys gets the client's own.
+///     // For requests to other services, `current().derived_key(..)` makes a key of its own.
 ///     format!("paid with {} letters of key", key.as_str().len())
 /// }
 ///

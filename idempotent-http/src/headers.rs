@@ -1,4 +1,4 @@
-//! What headers say: the type of a body, and which of them are replayed.
+//! Header lists: media types of bodies, and headers that are not replayed.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 

@@ -164,8 +164,8 @@ impl IdempotencyLayer {
         self.with(|it| it.methods = methods.into_iter().collect())
     }
 
-    /// On whose behalf a request is made: a tenant, a user. Keys of different scopes are different
-    /// keys. `None` refuses a request with a key (403).
+    /// Sets the scope of keys, such as the tenant or the user of a request. Keys of different scopes
+    /// are different keys. `None` refuses a request with a key (403).
     ///
     /// Take it from what an authentication layer outside of this one has put into the request's
     /// extensions, never from a header that the client can choose. A layer without a scope that sees a
@@ -175,7 +175,8 @@ impl IdempotencyLayer {
         self.with(|it| it.scope = Some(Scope::AtOnce(Arc::new(scope))))
     }
 
-    /// What two requests with one key must have in common.
+    /// Sets the part of a request that must not change under one key. A repeat that differs in it is
+    /// refused (422).
     #[must_use]
     pub fn payload(self, payload: Payload) -> Self {
         self.with(|it| it.payload = payload)
@@ -228,8 +229,8 @@ impl IdempotencyLayer {
         self.with(|it| it.wait = Some(wait))
     }
 
-    /// When a client whose first request is in progress is told to come back, at the latest; a
-    /// second if not set. It is told earlier if the lease ends earlier.
+    /// Caps the `Retry-After` of a repeat whose first request is in progress (409); one second by
+    /// default, and less if the lease ends sooner.
     #[must_use]
     pub fn retry_after(self, at_most: Duration) -> Self {
         self.with(|it| it.retry_after = Some(at_most))
@@ -241,13 +242,14 @@ impl IdempotencyLayer {
         self.with(|it| it.retention = Some(retention))
     }
 
-    /// How long others stay away from a key without a sign of life of its server.
+    /// Sets the lease: the time after which a key is free again if its server stops renewing it.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         self.with(|it| it.lease = Some(lease))
     }
 
-    /// What a request that never ended means for the next one with its key.
+    /// Sets what becomes of a key whose handler was cut off: the next request runs it again, or the
+    /// key is blocked until an operator resolves it.
     #[must_use]
     pub fn abandon(self, abandon: Abandon) -> Self {
         self.with(|it| it.abandon = Some(abandon))

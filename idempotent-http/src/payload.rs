@@ -1,4 +1,4 @@
-//! What must not change under one key.
+//! The part of a request that must not change under one key.
 
 use crate::multipart;
 use http::request::Parts;
@@ -7,9 +7,9 @@ use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
 
-/// What two requests with one key must have in common.
+/// The part of a request that must not change under one key.
 ///
-/// Where bodies are compared as bytes, a `multipart/form-data` body counts without its boundary, which
+/// If bodies are compared as bytes, a `multipart/form-data` body counts without its boundary, which
 /// clients make up anew each time they send a form; one that cannot be taken apart counts as it is.
 /// The parameter of the query that carries the key never counts.
 #[derive(Clone, Debug, PartialEq, Eq)]

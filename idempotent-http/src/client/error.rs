@@ -1,10 +1,10 @@
-//! Why a request has no answer.
+//! The error of a request that got no answer.
 
 use http::{HeaderValue, StatusCode};
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Why a request has no answer, and whether it may have been handled.
+/// Error of [`Retry::send`](super::Retry::send). It tells whether the request may have been handled.
 #[derive(Debug)]
 pub struct SendError {
     kind: SendErrorKind,
@@ -22,7 +22,7 @@ struct Oversized {
     limit: usize,
 }
 
-/// What went wrong.
+/// Kinds of a [`SendError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SendErrorKind {
@@ -70,7 +70,7 @@ impl SendError {
         self
     }
 
-    /// What went wrong.
+    /// The kind of the error.
     pub fn kind(&self) -> SendErrorKind {
         self.kind
     }
@@ -80,7 +80,7 @@ impl SendError {
         self.key.as_ref()
     }
 
-    /// How often the request was sent.
+    /// The number of attempts.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -90,7 +90,7 @@ impl SendError {
         self.oversized.map(|it| it.status)
     }
 
-    /// Whether the server may have handled the request. If not, none of its attempts got as far as a
+    /// Returns `true` if the server may have handled the request. If not, none of its attempts got as far as a
     /// connection.
     ///
     /// A client that follows redirects does not tell which connection could not be made. Where a

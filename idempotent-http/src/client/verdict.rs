@@ -1,4 +1,4 @@
-//! Whether a request is to be sent again.
+//! The retry decision about an answer.
 
 use http::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use http::{Response, StatusCode};
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 pub(super) enum Verdict {
     Final,
     Again {
-        /// How long the server asks to wait.
+        /// The pause that the server asks for.
         after: Option<Duration>,
     },
 }
@@ -37,7 +37,7 @@ impl Verdict {
     }
 }
 
-/// What kind of refusal it is, if it is one of an idempotency layer's own.
+/// The type of a refusal, if it is an idempotency layer's own.
 fn problem_code(headers: &HeaderMap) -> Option<&str> {
     Some(headers.get(CODE_HEADER)?.to_str().unwrap_or_default())
 }
