@@ -1,13 +1,13 @@
 //! A service that tells where a key stands, and never runs a handler.
 
-use crate::header::IDEMPOTENT_REPLAYED;
+use crate::header::{IDEMPOTENT_REPLAYED, IDEMPOTENT_STATUS};
 use crate::identity::{Identity, known, path};
 use crate::layer::IdempotencyLayer;
 use crate::problem::Dialect;
 use crate::record::{StoredExchange, read};
 use crate::settings::{Presence, Settings};
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{Empty, Full};
@@ -22,8 +22,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_service::Service;
 
-/// The status that the handler answered with.
-const STATUS: HeaderName = HeaderName::from_static("idempotent-status");
 /// The shortest time after which it makes sense to ask again, and the usual one.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -187,7 +185,7 @@ fn in_progress(after: Duration) -> Response<Bytes> {
 fn done(mut response: Response<Bytes>) -> Response<Bytes> {
     let status = std::mem::replace(response.status_mut(), StatusCode::OK);
     let headers = response.headers_mut();
-    headers.insert(STATUS, status.as_u16().into());
+    headers.insert(IDEMPOTENT_STATUS, status.as_u16().into());
     headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response

@@ -326,3 +326,43 @@ async fn a_stream_that_its_client_leaves_is_not_run_again() {
         not_retained(&bench, &server).await;
     }
 }
+
+/// A body whose length only its header announces.
+fn announced(length: &'static str, text: &'static str) -> Response {
+    let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+    tokio::spawn(async move { sender.send_data(Bytes::from_static(text.as_bytes())).await });
+    ([("content-length", length)], Body::new(body)).into_response()
+}
+
+/// A client that goes by the header would wait for the rest, or take it for the next response.
+#[tokio::test]
+async fn a_response_that_is_not_as_long_as_its_header_says_has_broken_off() {
+    for bench in both().await {
+        let answer = async |run: Run| match run.number {
+            1 => announced("8", "short"),
+            2 => announced("8", "far too long"),
+            _ => announced("8", "one lamp"),
+        };
+        let server = bench.serve(bench.layer(), answer).await;
+        for _ in 0..2 {
+            let failed = server.post("/orders", "k").await;
+            failed.is_problem(500, ProblemType::HandlerFailed.code());
+        }
+        let first = server.post("/orders", "k").await;
+        first.is_first(200, "one lamp");
+        server.post("/orders", "k").await.is_replay_of(&first);
+    }
+}
+
+/// The header of a response without a body may tell of the one that it stands for.
+#[tokio::test]
+async fn a_response_without_a_body_may_announce_one() {
+    for bench in both().await {
+        let answer = async |_: Run| (StatusCode::NOT_MODIFIED, [("content-length", "8")]);
+        let server = bench.serve(bench.layer(), answer).await;
+        let first = server.post("/orders", "k").await;
+        first.is_first(304, "");
+        server.post("/orders", "k").await.is_replay_of(&first);
+        assert_eq!(bench.runs(), 1);
+    }
+}
