@@ -11,6 +11,7 @@ use crate::panics::Panicked;
 use crate::problem::handler_failed;
 use crate::service::{NoStore, Streaming};
 use crate::settings::Settings;
+use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode, response};
 use http_body::Body;
 use idempotent_runtime::observe;
@@ -130,7 +131,7 @@ pub(crate) fn sort<R: Body>(
 /// Keeps a response whose body was read, if it takes no more than `most` bytes.
 pub(crate) fn keep<R: Body, E>(
     settings: &Settings,
-    parts: response::Parts,
+    mut parts: response::Parts,
     gathered: Result<Gathered<R>, R::Error>,
     most: usize,
 ) -> Kept<R, E> {
@@ -146,7 +147,12 @@ pub(crate) fn keep<R: Body, E>(
         Err(_) => return Err(NoAnswer::BrokeOff),
     };
     if !is_as_announced(&parts, &whole) {
-        return Err(NoAnswer::BrokeOff);
+        let layer: &str = &settings.operation;
+        tracing::warn!(
+            target: "idempotent", layer,
+            "a response is not as long as its Content-Length says, which is left out"
+        );
+        parts.headers.remove(CONTENT_LENGTH);
     }
     if headers::grpc(&parts.headers) == Some(Grpc::Native) {
         let outcome = whole.trailers().or(Some(&parts.headers)).and_then(grpc::outcome);
@@ -165,8 +171,9 @@ pub(crate) fn keep<R: Body, E>(
     Ok(Box::new(exchange.into_live()))
 }
 
-/// `false` if a body has another length than its head says. Sent on as it is, its client would wait for
-/// the rest, or take it for the beginning of the next response.
+/// `false` if a body has another length than its head says. Sent so, its client would wait for the rest,
+/// or take it for the beginning of the next response. The body ended without an error, so it is the head
+/// that is wrong, and no reason to let the handler run again.
 fn is_as_announced(parts: &response::Parts, body: &Whole) -> bool {
     // Those have no body, whatever their head says of the one that they stand for.
     matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
