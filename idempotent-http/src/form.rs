@@ -7,7 +7,7 @@ use crate::panics::{Panicked, catch_panic};
 use crate::problem::{Dialect, handler_failed, misconfigured, overloaded};
 use crate::refusal::Refusals;
 use crate::request_body::{RequestBody, read};
-use crate::response::{Answer, is_transient_problem};
+use crate::response::{Answer, is_transient_problem, refusal};
 use crate::scope::principal;
 use crate::service::pass;
 use crate::settings::{ScopeOf, is_deterministic};
@@ -309,7 +309,7 @@ async fn consume(
     let token = settings.token(parts, body)?;
     let tokens = settings.tokens(owner.as_deref());
     let consumed = tokens.consume(&settings.business_type, &token).await;
-    match consumed.map_err(|error| Problem::from(&error))? {
+    match consumed.map_err(|error| refusal(&error))? {
         Consumed::Accepted(used) => Ok((used, owner)),
         Consumed::Used => {
             let detail = "look at what came of it (it was not handled again)";

@@ -66,7 +66,8 @@ pub(crate) fn answer<R, E>(
     }
 }
 
-fn refusal(error: &Error) -> Problem {
+/// The problem that tells a client of an error.
+pub(crate) fn refusal(error: &Error) -> Problem {
     let problem = Problem::from(error);
     if problem.kind().status() == 500 {
         // The client is told to tell the operators, who find the reason here only.
@@ -158,7 +159,8 @@ pub(crate) fn keep<R: Body, E>(
         let outcome = whole.trailers().or(Some(&parts.headers)).and_then(grpc::outcome);
         // A call without an outcome broke off.
         if !outcome.is_some_and(|outcome| settings.stores(outcome)) {
-            let response = Response::from_parts(parts, ResponseBody::whole(whole));
+            let mut response = Response::from_parts(parts, ResponseBody::whole(whole));
+            keeping::take_off(&mut response);
             return Err(NoAnswer::Freed(Box::new(response)));
         }
     }

@@ -5,6 +5,7 @@ use crate::identity::{Identity, known, path};
 use crate::layer::IdempotencyLayer;
 use crate::problem::Dialect;
 use crate::record::{StoredExchange, read};
+use crate::response::refusal;
 use crate::settings::{Presence, Settings};
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -135,7 +136,7 @@ async fn answer(
         Ok(None) => return Err(unknown()),
         Err(error) => Err(error),
     };
-    stands(settings, found.map_err(|error| Problem::from(&error))?)
+    stands(settings, found.map_err(|error| refusal(&error))?)
 }
 
 /// The route that a request asks about; `None` if it names no method.
@@ -194,7 +195,9 @@ fn done(mut response: Response<Bytes>) -> Response<Bytes> {
 fn not_allowed() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
