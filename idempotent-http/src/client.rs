@@ -21,6 +21,7 @@ mod verdict;
 pub use derived::RequestBuilderExt;
 pub use error::{SendError, SendErrorKind};
 
+use crate::header::IDEMPOTENCY_KEY;
 use crate::key::checked;
 use http::header::{HeaderName, HeaderValue};
 use idempotent_runtime::ids;
@@ -68,7 +69,7 @@ pub struct Retry {
 impl Default for Retry {
     fn default() -> Self {
         Self {
-            header: HeaderName::from_static("idempotency-key"),
+            header: IDEMPOTENCY_KEY,
             max_attempts: 100,
             // Outlasts the lease of a server that died while it handled the request.
             patience: Duration::from_secs(120),

@@ -39,6 +39,7 @@
 //! The feature `client` has the same for `reqwest`: a [`DerivedKeyLayer`] takes its client as well, and
 //! `client::RequestBuilderExt` names the key of a single request.
 
+use crate::header::IDEMPOTENCY_KEY;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request};
 use idempotent_runtime::current;
@@ -68,7 +69,7 @@ impl DerivedKeyLayer {
     /// The name is part of the keys. After a change of it, a handler that is run again is new to the
     /// other service.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
-        Self { name: name.into(), header: KEY }
+        Self { name: name.into(), header: IDEMPOTENCY_KEY }
     }
 
     /// The header that carries the key; `Idempotency-Key` if not set.
@@ -91,9 +92,6 @@ impl DerivedKeyLayer {
         }
     }
 }
-
-/// The usual name of the header.
-pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The key that the attempt in place, if there is one, derives under a name.
 pub(crate) fn derived(name: &str) -> Option<HeaderValue> {

@@ -2,7 +2,7 @@
 
 use crate::body::{ResponseBody, Whole};
 use crate::header::{IDEMPOTENT_REPLAYED, IDEMPOTENT_STORED};
-use crate::keeping::Keeping;
+use crate::keeping::take_off;
 use crate::stored;
 use bytes::Bytes;
 use http::header::HeaderValue;
@@ -39,7 +39,7 @@ impl<B> Exchange<B> {
                 not_stored(response)
             }
         };
-        response.extensions_mut().remove::<Keeping>();
+        take_off(&mut response);
         response
     }
 

@@ -7,8 +7,9 @@ use crate::panics::{Panicked, catch_panic};
 use crate::problem::{Dialect, handler_failed, misconfigured, overloaded};
 use crate::refusal::Refusals;
 use crate::request_body::{RequestBody, read};
-use crate::response::is_transient_problem;
+use crate::response::{Answer, is_transient_problem, refusal};
 use crate::scope::principal;
+use crate::service::pass;
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
@@ -221,8 +222,6 @@ pub struct FormService<S> {
     settings: Arc<Settings>,
 }
 
-type Answer<B, E> = Result<Response<ResponseBody<B>>, E>;
-
 impl<S, B, R> Service<Request<B>> for FormService<S>
 where
     S: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
@@ -243,12 +242,9 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         // The service that said it is ready is the one to call.
         let next = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, next);
+        let inner = std::mem::replace(&mut self.inner, next);
         if request.method().is_safe() {
-            let request = request.map(RequestBody::passed);
-            return Box::pin(
-                async move { Ok(inner.call(request).await?.map(ResponseBody::passed)) },
-            );
+            return Box::pin(pass(inner, request.map(RequestBody::passed)));
         }
         Box::pin(handle(Arc::clone(&self.settings), inner, request))
     }
@@ -313,7 +309,7 @@ async fn consume(
     let token = settings.token(parts, body)?;
     let tokens = settings.tokens(owner.as_deref());
     let consumed = tokens.consume(&settings.business_type, &token).await;
-    match consumed.map_err(|error| Problem::from(&error))? {
+    match consumed.map_err(|error| refusal(&error))? {
         Consumed::Accepted(used) => Ok((used, owner)),
         Consumed::Used => {
             let detail = "look at what came of it (it was not handled again)";

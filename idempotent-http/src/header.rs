@@ -13,6 +13,7 @@
 //!     header::IDEMPOTENCY_PROBLEM,
 //!     header::IDEMPOTENT_REPLAYED,
 //!     header::IDEMPOTENT_STORED,
+//!     header::IDEMPOTENT_STATUS,
 //!     RETRY_AFTER,
 //! ];
 //! let read: Vec<_> = read.iter().map(|name| name.as_str()).collect();
@@ -35,6 +36,10 @@ pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-
 /// not have it, nor do those that freed their key.
 pub const IDEMPOTENT_STORED: HeaderName = HeaderName::from_static("idempotent-stored");
 
+/// Carries the status of a stored response in the answer of a
+/// [`StatusService`](crate::StatusService), which has a status of its own.
+pub const IDEMPOTENT_STATUS: HeaderName = HeaderName::from_static("idempotent-status");
+
 /// Carries the [code](idempotent_runtime::problem::ProblemType::code) of a response that is the layer's
 /// own.
 pub const IDEMPOTENCY_PROBLEM: HeaderName = HeaderName::from_static(CODE_HEADER);
@@ -45,9 +50,14 @@ mod tests {
 
     #[test]
     fn the_names_are_frozen() {
-        let names = [IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, IDEMPOTENT_STORED, IDEMPOTENCY_PROBLEM];
-        let expected =
-            ["idempotency-key", "idempotent-replayed", "idempotent-stored", "idempotency-problem"];
-        assert_eq!(names, expected);
+        for (name, expected) in [
+            (IDEMPOTENCY_KEY, "idempotency-key"),
+            (IDEMPOTENT_REPLAYED, "idempotent-replayed"),
+            (IDEMPOTENT_STORED, "idempotent-stored"),
+            (IDEMPOTENT_STATUS, "idempotent-status"),
+            (IDEMPOTENCY_PROBLEM, "idempotency-problem"),
+        ] {
+            assert_eq!(name, expected);
+        }
     }
 }

@@ -27,6 +27,7 @@ const NOT_REPLAYED: &[&str] = &[
     "date",
     "elastic-apm-traceparent",
     "fly-request-id",
+    "idempotent-stored",
     "newrelic",
     "proxy-authenticate",
     "proxy-authentication-info",

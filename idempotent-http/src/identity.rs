@@ -110,7 +110,9 @@ fn key(
         None => {}
         Some(key) => {
             if let Some(validate) = &settings.validate_key {
-                validate(key).map_err(|reason| crate::key::invalid(&reason))?;
+                let validated = catch_unwind(AssertUnwindSafe(|| validate(key)))
+                    .map_err(|_| hook_panicked("validate_key"))?;
+                validated.map_err(|reason| crate::key::invalid(&reason))?;
             }
         }
     }

@@ -19,18 +19,55 @@ pub(crate) struct Keeping {
     retention: Duration,
 }
 
+/// The answer to whether a response is kept at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terms {
+    Kept,
+    NotKept,
+}
+
 /// Notes on a response how it is to be kept.
-pub(crate) fn note<R>(settings: &Settings, response: &mut Response<R>) {
-    if settings.retention_by.is_none() && settings.header_choices.is_none() {
-        return;
-    }
-    let usual = || settings.retention.unwrap_or_else(|| settings.instance.config().expire);
+pub(crate) fn note<R>(settings: &Settings, response: &mut Response<R>) -> Terms {
     let chosen = settings.retention_by.as_ref().and_then(|retention_by| {
         call_hook("retention_by", || retention_by(response.status(), response.headers()))?
     });
+    if chosen == Some(Duration::ZERO) {
+        return Terms::NotKept;
+    }
+    if settings.retention_by.is_some() || settings.header_choices.is_some() {
+        put(settings, response, chosen);
+    }
+    Terms::Kept
+}
+
+/// Notes on a response that an operator gives which of its headers are kept.
+pub(crate) fn note_headers<R>(settings: &Settings, response: &mut Response<R>) {
+    if settings.header_choices.is_some() {
+        put(settings, response, None);
+    }
+}
+
+fn put<R>(settings: &Settings, response: &mut Response<R>, chosen: Option<Duration>) {
+    let usual = || settings.retention.unwrap_or_else(|| settings.instance.config().expire);
     let retention = chosen.unwrap_or_else(usual);
     let headers = settings.header_choices.clone();
     response.extensions_mut().insert(Keeping { headers, retention });
+}
+
+/// The layer's choices about headers, left on a response whose client is a test.
+#[cfg(feature = "testing")]
+#[derive(Clone)]
+pub(crate) struct ChosenHeaders(pub(crate) Arc<HeaderChoices>);
+
+/// Takes the terms off a response that goes to its client.
+pub(crate) fn take_off<R>(response: &mut Response<R>) {
+    let keeping = response.extensions_mut().remove::<Keeping>();
+    #[cfg(feature = "testing")]
+    if let Some(headers) = keeping.and_then(|keeping| keeping.headers) {
+        response.extensions_mut().insert(ChosenHeaders(headers));
+    }
+    #[cfg(not(feature = "testing"))]
+    drop(keeping);
 }
 
 /// The layer's choices about the headers of a response.

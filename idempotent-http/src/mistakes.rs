@@ -51,6 +51,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), SettingsError> {
     mistakes.extend(settings.payload.mistake());
     mistakes.extend(settings.header_choices.as_ref().and_then(|choices| choices.mistake()));
     mistakes.extend(times(settings));
+    mistakes.extend(limits(settings));
     if mistakes.is_empty() {
         return Ok(());
     }
@@ -114,6 +115,21 @@ fn times(settings: &Settings) -> Vec<String> {
     mistakes
 }
 
+/// Limits with which no handler would ever start, or which limit nothing.
+fn limits(settings: &Settings) -> Vec<String> {
+    if settings.usage == Usage::AmbientToken {
+        return Vec::new();
+    }
+    let mut mistakes = Vec::new();
+    if settings.max_orphans == 0 {
+        let text =
+            "`max_orphaned_handlers` cannot be 0: no handler would start; accepted: 1 or more";
+        mistakes.push(text.to_owned());
+    }
+    mistakes.extend(settings.quota.as_ref().and_then(|quota| quota.mistake()));
+    mistakes
+}
+
 /// Rounded up, as the instance does it.
 fn whole_millis(duration: Duration) -> Duration {
     let millis = duration.as_nanos().div_ceil(1_000_000);
@@ -161,6 +177,10 @@ mod tests {
         has_one_mistake(layer().payload(Payload::Members(vec!["a".into()])), "`Payload::Members`");
         has_one_mistake(layer().replay_header(header::CONNECTION), "`replay_header`");
         has_one_mistake(layer().name(""), "the name");
+        has_one_mistake(layer().max_orphaned_handlers(0), "`max_orphaned_handlers` cannot be 0");
+        let quota = |keys, period| layer().new_keys_per_scope(keys, period);
+        has_one_mistake(quota(0, millis(1)), "`new_keys_per_scope`: its keys cannot be 0");
+        has_one_mistake(quota(1, Duration::ZERO), "`new_keys_per_scope`: its period cannot be 0s");
     }
 
     #[test]
@@ -181,7 +201,8 @@ mod tests {
             layer().headers([]).query_parameter("token"),
             layer().headers([]).key_from(KeySource::by(|_, _| None)),
             layer().max_request_bytes(0).max_response_bytes(0),
-            layer().ambient_only().lease(Duration::ZERO),
+            layer().ambient_only().lease(Duration::ZERO).max_orphaned_handlers(0),
+            layer().max_orphaned_handlers(1).new_keys_per_scope(1, Duration::MAX),
         ] {
             assert_eq!(mistakes(layer), none);
         }

@@ -65,7 +65,8 @@ impl IdempotencyDocs {
         self
     }
 
-    /// The parameter that carries the key, for documents that are put together by hand.
+    /// The parameter that carries the key, for documents that are put together by hand. A layer that
+    /// looks for keys in bodies only does not read it.
     pub fn parameter(&self) -> Parameter {
         key_parameter(&self.settings)
     }
@@ -86,16 +87,10 @@ impl IdempotencyDocs {
     }
 
     fn describe(&self, operation: &mut Operation) {
-        let key = self.parameter();
-        let parameters = operation.parameters.get_or_insert_default();
-        let is_key = |it: &RefOr<Parameter>| match it {
-            RefOr::T(it) => {
-                it.name.eq_ignore_ascii_case(&key.name) && it.parameter_in == key.parameter_in
-            }
-            RefOr::Ref(_) => false,
-        };
-        if !parameters.iter().any(is_key) {
-            parameters.push(RefOr::T(key));
+        // A layer may look for keys in bodies only.
+        let sources = &self.settings.sources;
+        if !sources.headers.is_empty() || sources.query.is_some() {
+            add_key(operation, self.parameter());
         }
         let responses = &mut operation.responses.responses;
         let refusals = self.responses().responses;
@@ -166,6 +161,20 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
         (Method::PATCH, patch.as_mut()),
     ];
     named.into_iter().filter_map(|(method, operation)| Some((method, operation?)))
+}
+
+/// Adds the key to the parameters of an operation, unless it is among them.
+fn add_key(operation: &mut Operation, key: Parameter) {
+    let parameters = operation.parameters.get_or_insert_default();
+    let is_key = |it: &RefOr<Parameter>| match it {
+        RefOr::T(it) => {
+            it.name.eq_ignore_ascii_case(&key.name) && it.parameter_in == key.parameter_in
+        }
+        RefOr::Ref(_) => false,
+    };
+    if !parameters.iter().any(is_key) {
+        parameters.push(RefOr::T(key));
+    }
 }
 
 /// Adds a refusal to a response of the application with the same status.

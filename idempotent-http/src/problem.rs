@@ -47,12 +47,17 @@ pub fn problem_response(problem: &Problem) -> Response<Bytes> {
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(IDEMPOTENCY_PROBLEM, HeaderValue::from_static(problem.kind().code()));
-    if let Some(seconds) = problem.retry_after_seconds() {
-        headers.insert(RETRY_AFTER, seconds.into());
-    }
+    mark(headers, problem);
     response
+}
+
+/// Adds what clients, caches and other layers go by, whatever the response looks like.
+pub(crate) fn mark(headers: &mut HeaderMap, problem: &Problem) {
+    headers.insert(IDEMPOTENCY_PROBLEM, HeaderValue::from_static(problem.kind().code()));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if let Some(seconds) = problem.retry_after_seconds() {
+        headers.entry(RETRY_AFTER).or_insert(seconds.into());
+    }
 }
 
 /// The problem of a handler that panicked, or whose response broke off.

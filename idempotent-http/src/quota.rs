@@ -8,9 +8,9 @@
 use crate::identity::Identity;
 use crate::layer::IdempotencyLayer;
 use crate::settings::Settings;
-use idempotent_runtime::current;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::problem::{Problem, ProblemType};
+use idempotent_runtime::{ambient, current};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,9 @@ const MOST_SCOPES: usize = 1 << 16;
 
 impl IdempotencyLayer {
     /// Limits the keys that requests of one [`scope`](Self::scope) may begin in a period; without a
-    /// scope, those of all requests together. What is over the limit is refused (429, with
-    /// `Retry-After`) before anything is stored.
+    /// scope, those of all requests together. A scope that an outer layer with
+    /// [`ambient_only`](Self::ambient_only) put in place counts like one of the layer's own. What is
+    /// over the limit is refused (429, with `Retry-After`) before anything is stored.
     ///
     /// Repeats do not count, and get their answer while new keys are refused. A key counts when its
     /// handler first starts, whatever becomes of it; the period of a scope begins with its first key.
@@ -55,7 +56,7 @@ pub(crate) async fn admit(
         return Ok(None);
     }
     let now = settings.instance.elapsed();
-    match quota.ask(identity.scope.unwrap_or_default(), key, now) {
+    match quota.ask(&counted_scope(identity), key, now) {
         Ok(new) => Ok(Some(new)),
         // Another request may have begun the key since its record was looked at.
         Err(Over { .. }) if is_known().await => Ok(None),
@@ -64,6 +65,14 @@ pub(crate) async fn admit(
             Err(Problem::new(ProblemType::TooManyKeys, detail).retry_after(ends_in))
         }
     }
+}
+
+/// The scope whose keys are counted: the layer's own, behind the one that another adapter put in place.
+fn counted_scope(identity: &Identity<'_>) -> String {
+    let outer = ambient::current().and_then(|ambient| ambient.scope);
+    // No encoded scope begins with a bar: a scope of the layer's own is taken for none of both.
+    let outer = outer.as_ref().map_or("", |scope| scope.as_str());
+    format!("{outer}|{}", identity.scope.unwrap_or_default())
 }
 
 /// The keys that scopes have begun.
@@ -103,6 +112,16 @@ struct Over {
 }
 
 impl Quota {
+    /// The reason for which it would refuse every key, or none.
+    pub(crate) fn mistake(&self) -> Option<String> {
+        let (wrong, accepted) = match (self.keys, self.period) {
+            (0, _) => ("keys cannot be 0", "1 or more"),
+            (_, Duration::ZERO) => ("period cannot be 0s", "more than that"),
+            _ => return None,
+        };
+        Some(format!("`new_keys_per_scope`: its {wrong}; accepted: {accepted}"))
+    }
+
     fn ask(self: &Arc<Self>, scope: &str, key: RecordKey, now: Duration) -> Result<NewKey, Over> {
         let mut table = self.table();
         table.end_periods(now, self.period);
@@ -116,7 +135,7 @@ impl Quota {
                 place.number
             }
             None if taken >= self.keys => {
-                let ends_in = (period.began + self.period).saturating_sub(now);
+                let ends_in = period.began.saturating_add(self.period).saturating_sub(now);
                 return Err(Over { ends_in });
             }
             None => {
@@ -136,7 +155,10 @@ impl Quota {
 impl Table {
     fn end_periods(&mut self, now: Duration, period: Duration) {
         while let Some(first) = self.order.front() {
-            let is_over = self.scopes.get(first).is_none_or(|it| now >= it.began + period);
+            // The longest periods end beyond what a clock can show: never.
+            let has_ended =
+                |it: &Period| it.began.checked_add(period).is_some_and(|end| now >= end);
+            let is_over = self.scopes.get(first).is_none_or(has_ended);
             if !is_over {
                 break;
             }

@@ -2,6 +2,7 @@
 
 use crate::exchange::Exchange;
 use crate::identity::Identity;
+use crate::keeping::note_headers;
 use crate::layer::IdempotencyLayer;
 use crate::settings::{Host, Settings};
 use bytes::Bytes;
@@ -163,7 +164,8 @@ impl RecordHandle {
     /// The scope is missing, the response cannot be stored (it is interim, or larger than
     /// `max_value_bytes`), or the store does not answer.
     pub async fn resolve(&self, response: Response<impl Into<Bytes>>) -> Result<Resolved, Error> {
-        let response = response.map(Into::into);
+        let mut response = response.map(Into::into);
+        note_headers(&self.settings, &mut response);
         let whole = Stored::Whole { response, trailers: None };
         self.end(Resolution::Succeeded(Some(&whole))).await
     }

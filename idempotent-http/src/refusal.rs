@@ -3,14 +3,12 @@
 
 use crate::body::ResponseBody;
 use crate::form::FormTokens;
-use crate::header::IDEMPOTENCY_PROBLEM;
 use crate::layer::IdempotencyLayer;
-use crate::problem::Dialect;
+use crate::problem::{Dialect, mark};
 use crate::settings::call_hook;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER};
+use http::Response;
 use http::request::Parts;
-use http::{HeaderMap, Response};
 use idempotent_runtime::observe::PendingCall;
 use idempotent_runtime::problem::Problem;
 use std::fmt;
@@ -67,15 +65,6 @@ impl Refusals {
     fn shape(&self, problem: &Problem, parts: &Parts) -> Option<Response<Bytes>> {
         let shape = self.hook.as_ref()?;
         call_hook("on_refusal", || shape(problem, parts)).flatten()
-    }
-}
-
-/// Adds what clients, caches and other layers go by, whatever the response looks like.
-fn mark(headers: &mut HeaderMap, problem: &Problem) {
-    headers.insert(IDEMPOTENCY_PROBLEM, HeaderValue::from_static(problem.kind().code()));
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(seconds) = problem.retry_after_seconds() {
-        headers.entry(RETRY_AFTER).or_insert(seconds.into());
     }
 }
 

@@ -1,16 +1,17 @@
 //! The response of a handler: stored, sent on as it comes, or not kept at all.
 
-use crate::body::ResponseBody;
+use crate::body::{ResponseBody, Whole};
 use crate::exchange::{Exchange, Replay, not_stored};
-use crate::gather::{Gathered, Length};
+use crate::gather::{Gathered, Length, content_length};
 use crate::grpc;
 use crate::header::IDEMPOTENCY_PROBLEM;
 use crate::headers::{self, Grpc};
-use crate::keeping;
+use crate::keeping::{self, Terms};
 use crate::panics::Panicked;
 use crate::problem::handler_failed;
 use crate::service::{NoStore, Streaming};
 use crate::settings::Settings;
+use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode, response};
 use http_body::Body;
 use idempotent_runtime::observe;
@@ -65,7 +66,8 @@ pub(crate) fn answer<R, E>(
     }
 }
 
-fn refusal(error: &Error) -> Problem {
+/// The problem that tells a client of an error.
+pub(crate) fn refusal(error: &Error) -> Problem {
     let problem = Problem::from(error);
     if problem.kind().status() == 500 {
         // The client is told to tell the operators, who find the reason here only.
@@ -100,6 +102,10 @@ pub(crate) fn sort<R: Body>(
     let outcome = match headers::grpc(response.headers()) {
         // Otherwise it is in the trailers, and not known yet.
         Some(Grpc::Native) if status == StatusCode::OK => grpc::outcome(response.headers()),
+        // Otherwise it is in the body, which is not looked into.
+        Some(Grpc::Web) if status == StatusCode::OK => {
+            grpc::outcome(response.headers()).or(Some(status))
+        }
         _ => Some(status),
     };
     let is_stored = outcome.is_none_or(|outcome| settings.stores(outcome))
@@ -108,7 +114,9 @@ pub(crate) fn sort<R: Body>(
     if !is_stored {
         return Sorted::Freed(response.map(ResponseBody::passed));
     }
-    keeping::note(settings, &mut response);
+    if keeping::note(settings, &mut response) == Terms::NotKept {
+        return Sorted::Freed(response.map(ResponseBody::passed));
+    }
     let length = Length::announced(response.headers(), &response.body().size_hint(), limit);
     if is_stream(&response, length) {
         return Sorted::Live(response.map(ResponseBody::passed));
@@ -124,7 +132,7 @@ pub(crate) fn sort<R: Body>(
 /// Keeps a response whose body was read, if it takes no more than `most` bytes.
 pub(crate) fn keep<R: Body, E>(
     settings: &Settings,
-    parts: response::Parts,
+    mut parts: response::Parts,
     gathered: Result<Gathered<R>, R::Error>,
     most: usize,
 ) -> Kept<R, E> {
@@ -139,11 +147,20 @@ pub(crate) fn keep<R: Body, E>(
         }
         Err(_) => return Err(NoAnswer::BrokeOff),
     };
+    if !is_as_announced(&parts, &whole) {
+        let layer: &str = &settings.operation;
+        tracing::warn!(
+            target: "idempotent", layer,
+            "a response is not as long as its Content-Length says, which is left out"
+        );
+        parts.headers.remove(CONTENT_LENGTH);
+    }
     if headers::grpc(&parts.headers) == Some(Grpc::Native) {
         let outcome = whole.trailers().or(Some(&parts.headers)).and_then(grpc::outcome);
         // A call without an outcome broke off.
         if !outcome.is_some_and(|outcome| settings.stores(outcome)) {
-            let response = Response::from_parts(parts, ResponseBody::whole(whole));
+            let mut response = Response::from_parts(parts, ResponseBody::whole(whole));
+            keeping::take_off(&mut response);
             return Err(NoAnswer::Freed(Box::new(response)));
         }
     }
@@ -154,6 +171,15 @@ pub(crate) fn keep<R: Body, E>(
     }
     report_too_large(settings);
     Ok(Box::new(exchange.into_live()))
+}
+
+/// `false` if a body has another length than its head says. Sent so, its client would wait for the rest,
+/// or take it for the beginning of the next response. The body ended without an error, so it is the head
+/// that is wrong, and no reason to let the handler run again.
+fn is_as_announced(parts: &response::Parts, body: &Whole) -> bool {
+    // Those have no body, whatever their head says of the one that they stand for.
+    matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+        || content_length(&parts.headers).is_none_or(|length| length == body.bytes().len() as u64)
 }
 
 /// Reports a response that would have been kept if it were smaller. A stream is not meant to be.

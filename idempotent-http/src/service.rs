@@ -96,7 +96,11 @@ where
     }
 }
 
-async fn pass<S, B, R>(mut inner: S, request: Request<RequestBody<B>>) -> Answer<R, S::Error>
+/// Hands a request on that is none of a layer's business.
+pub(crate) async fn pass<S, B, R>(
+    mut inner: S,
+    request: Request<RequestBody<B>>,
+) -> Answer<R, S::Error>
 where
     S: Service<Request<RequestBody<B>>, Response = Response<R>>,
 {

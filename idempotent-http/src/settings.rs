@@ -158,7 +158,6 @@ impl Settings {
     }
 
     /// `true` if a response is stored. A choice that panics counts as if it were not there.
-    /// `true` if a response is stored. A choice that panics counts as if it were not there.
     pub(crate) fn stores(&self, status: StatusCode) -> bool {
         call_hook("store_statuses", || (self.is_stored)(status))
             .unwrap_or_else(|| is_deterministic(status))

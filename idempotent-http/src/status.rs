@@ -1,13 +1,14 @@
 //! A service that tells where a key stands, and never runs a handler.
 
-use crate::header::IDEMPOTENT_REPLAYED;
+use crate::header::{IDEMPOTENT_REPLAYED, IDEMPOTENT_STATUS};
 use crate::identity::{Identity, known, path};
 use crate::layer::IdempotencyLayer;
 use crate::problem::Dialect;
 use crate::record::{StoredExchange, read};
+use crate::response::refusal;
 use crate::settings::{Presence, Settings};
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{Empty, Full};
@@ -22,8 +23,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_service::Service;
 
-/// The status that the handler answered with.
-const STATUS: HeaderName = HeaderName::from_static("idempotent-status");
 /// The shortest time after which it makes sense to ask again, and the usual one.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -137,7 +136,7 @@ async fn answer(
         Ok(None) => return Err(unknown()),
         Err(error) => Err(error),
     };
-    stands(settings, found.map_err(|error| Problem::from(&error))?)
+    stands(settings, found.map_err(|error| refusal(&error))?)
 }
 
 /// The route that a request asks about; `None` if it names no method.
@@ -187,7 +186,7 @@ fn in_progress(after: Duration) -> Response<Bytes> {
 fn done(mut response: Response<Bytes>) -> Response<Bytes> {
     let status = std::mem::replace(response.status_mut(), StatusCode::OK);
     let headers = response.headers_mut();
-    headers.insert(STATUS, status.as_u16().into());
+    headers.insert(IDEMPOTENT_STATUS, status.as_u16().into());
     headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
@@ -196,7 +195,9 @@ fn done(mut response: Response<Bytes>) -> Response<Bytes> {
 fn not_allowed() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

@@ -55,6 +55,10 @@ impl<B> StoredBytes for Exchange<B> {
         };
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = reader.status()?;
+        // None is ever written, and a server cannot send one as the answer.
+        if response.status().is_informational() {
+            return Err(damaged());
+        }
         *response.headers_mut() = reader.fields()?;
         let trailers = if has_trailers { Some(reader.fields()?) } else { None };
         *response.body_mut() = Bytes::copy_from_slice(reader.0);
@@ -300,6 +304,9 @@ mod tests {
         }
         for bytes in [&b"\x03"[..], b"\x02\x02\x00\xc8", b"\x02\x01\x00", b"\x02\x01\x00\x01"] {
             assert!(read(bytes).is_err(), "{bytes:?}");
+        }
+        for interim in [&b"\x01\x00\x65\x00\x00"[..], b"\x02\x00\x00\x65\x00\x00\x00\x00"] {
+            assert!(read(interim).is_err(), "{interim:?}");
         }
     }
 }

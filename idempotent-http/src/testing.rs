@@ -29,7 +29,7 @@ mod answer;
 mod fault;
 
 use crate::body::BoxError;
-use crate::downstream::KEY;
+use crate::header::IDEMPOTENCY_KEY;
 use crate::key::Sources;
 use crate::settings::is_deterministic;
 use answer::{Answer, Kind, compare};
@@ -58,7 +58,7 @@ const AT_ONCE: usize = 4;
 /// The request is sent several times at once and then once more, all with one key. One of them must be
 /// handled. The last one must get the same status, headers and body, marked as a replay; those in
 /// between too, or be told that the first is in progress. Headers that belong to one exchange, such as
-/// `Date` and `Set-Cookie`, are not compared.
+/// `Date` and `Set-Cookie`, are not compared, nor those that the layer was told not to replay.
 ///
 /// A request with `Idempotency-Key` keeps its key, which must not have been used before. Without one it
 /// gets a random key. Whatever else it needs, such as what an authentication layer looks for, must be
@@ -84,9 +84,9 @@ where
     let caller = Location::caller();
     async move {
         let mut subject = Subject::new(service, request).await;
-        let keyless = !subject.parts.headers.contains_key(KEY);
+        let keyless = !subject.parts.headers.contains_key(IDEMPOTENCY_KEY);
         if keyless && let Ok(key) = HeaderValue::try_from(format!("\"{}\"", ids::uuid_v7())) {
-            subject.parts.headers.insert(KEY, key);
+            subject.parts.headers.insert(IDEMPOTENCY_KEY, key);
         }
         match handled_once(&subject).await {
             Ok(first) => first.response,
@@ -221,7 +221,7 @@ where
     }
     // A layer that looks at the key refuses one that is none, also where keys are optional.
     let empty = HeaderValue::from_static("\"\"");
-    let probed = subject.send(|parts| drop(parts.headers.insert(KEY, empty))).await;
+    let probed = subject.send(|parts| drop(parts.headers.insert(IDEMPOTENCY_KEY, empty))).await;
     let is_guarded =
         probed.is_ok_and(|answer| answer.kind() == Kind::Refused(ProblemType::InvalidKey));
     let status = first.response.status();

@@ -269,3 +269,23 @@ async fn a_refusal_is_a_status_that_a_grpc_client_understands() {
         assert_eq!(bench.runs(), 2);
     }
 }
+
+/// A call that fails before it has a message to send has its status in the head, on the web too.
+#[tokio::test]
+async fn the_status_of_a_call_from_a_browser_decides_if_it_is_in_the_head() {
+    for (status, is_stored) in [("5", true), ("14", false)] {
+        for bench in both().await {
+            let answer = async move |run: Run| {
+                let kind = ("content-type", "application/grpc-web+proto");
+                let number = if run.number == 1 { "1" } else { "2" };
+                [kind, ("grpc-status", status), ("x-run", number)]
+            };
+            let server = bench.serve(bench.layer(), answer).await;
+            let first = server.post("/orders", "k").await;
+            let again = server.post("/orders", "k").await;
+            assert_eq!(again.is_replay(), is_stored, "{status}");
+            let runs = if is_stored { "1" } else { "2" };
+            assert_eq!((first.header("x-run"), again.header("x-run")), (Some("1"), Some(runs)));
+        }
+    }
+}

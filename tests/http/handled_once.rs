@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{AppendHeaders, IntoResponse, Response};
-use http::{HeaderValue, Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt as _;
 use http_body_util::channel::Channel;
 use idempotent_http::testing::{assert_handled_once, assert_key_required};
@@ -301,4 +301,25 @@ async fn the_body_of_the_request_reaches_the_handler_each_time() {
     };
     let first = assert_handled_once(bench.router(bench.layer(), echo), order()).await;
     assert_eq!(&first.body()[..], b"lamp");
+}
+
+#[tokio::test]
+async fn headers_that_the_layer_does_not_replay_may_be_missing() {
+    for bench in both().await {
+        let answer = async |run: Run| {
+            ([("x-node", "a"), ("x-request-id", "7"), ("location", "/1")], number(run).await)
+        };
+        let name = HeaderName::from_static;
+        let layer = bench.layer().never_replay_header(name("x-node"));
+        let layer = layer.replay_header(name("x-request-id"));
+        let first = assert_handled_once(bench.router(layer.clone(), answer), order()).await;
+        assert_eq!(first.headers()["x-node"], "a");
+        // What the layer replays is compared.
+        let changed = changing(bench.router(layer, answer), |count, mut response| {
+            response.headers_mut().insert("x-request-id", count.into());
+            response
+        });
+        let text = fault_of(changed, order()).await;
+        assert!(text.contains("another header `x-request-id`"), "{text}");
+    }
 }

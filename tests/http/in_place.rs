@@ -1,12 +1,13 @@
 //! The task that a handler runs on: its connection's, for as long as the client is there.
 
-use crate::bench::both;
+use crate::bench::{Bench, both};
 use crate::client::send;
-use crate::server::{Departures, Gate, counted, held, number, serve};
+use crate::server::{Departures, Gate, counted, held, held_first, number, serve};
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
-use idempotent_http::FormTokens;
+use idempotent_http::{FormTokens, IdempotencyLayer};
 use idempotent_runtime::problem::ProblemType;
+use idempotent_runtime::{Config, Idempotency};
 use support::until;
 
 tokio::task_local! {
@@ -109,4 +110,28 @@ async fn a_form_is_refused_and_its_token_stays_good_while_too_many_handlers_are_
         }
         assert_eq!(answer.text(), "run 2");
     }
+}
+
+/// Nothing else would bound them: there is no record that a second request finds.
+#[tokio::test]
+async fn handlers_are_bounded_where_the_instance_is_turned_off_too() {
+    let bench = Bench::memory(Config::new());
+    let (gate, departures) = (Gate::shut(), Departures::default());
+    let off = Idempotency::builder().disabled().build().unwrap();
+    let layer = IdempotencyLayer::new(&off, "shop").max_orphaned_handlers(1);
+    let router = counted(&bench.ledger, held_first(&gate)).layer(layer);
+    let server = serve(departures.watch(router)).await;
+    let client = tokio::spawn(send(server.keyed("/orders", "gone")));
+    until(|| bench.runs() == 1).await;
+    client.abort();
+    until(|| departures.count() == 1).await;
+    server.post("/orders", "k").await.is_problem(503, ProblemType::Overloaded.code());
+    assert_eq!(bench.runs(), 1);
+    gate.admit(1);
+    // The count falls when the handler has ended.
+    let mut answer = server.post("/orders", "k").await;
+    while answer.status == 503 {
+        answer = server.post("/orders", "k").await;
+    }
+    assert_eq!((answer.status.as_u16(), answer.text()), (200, "run 2"));
 }

@@ -5,6 +5,7 @@ use crate::client::{KEY, send};
 use crate::server::number;
 use http::{HeaderName, Method};
 use idempotent_runtime::problem::ProblemType;
+use support::events;
 
 #[tokio::test]
 async fn a_route_that_requires_a_key_refuses_a_request_without_one() {
@@ -246,7 +247,12 @@ async fn keys_can_be_validated() {
             refused.is_problem(400, ProblemType::InvalidKey.code());
             assert!(refused.text().contains("a key needs 8 characters (it was not handled)"));
         }
+        let events = events::collect();
         server.post("/orders", "k").await.is_problem(500, ProblemType::Misconfigured.code());
+        let [panicked] = &events.take("a hook panicked, and a request was refused")[..] else {
+            panic!("not told");
+        };
+        assert_eq!(panicked.fields["hook"], "validate_key");
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
         let first = server.post("/orders", "\"long enough\"").await;
         server.post("/orders", "\"long enough\"").await.is_replay_of(&first);

@@ -6,6 +6,7 @@ mod backoff;
 mod bench;
 mod client;
 mod composition;
+mod departures;
 mod downstream;
 mod errors;
 mod extractor;

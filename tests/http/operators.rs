@@ -7,7 +7,7 @@ use axum::Router;
 use axum::routing::post;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, DATE};
-use http::{HeaderMap, Method, Response, StatusCode};
+use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use idempotent_http::{IdempotencyLayer, RecordHandle, Streaming};
 use idempotent_runtime::codec::Encryption;
 use idempotent_runtime::problem::ProblemType;
@@ -326,4 +326,20 @@ async fn the_documented_names_of_records_are_theirs() {
     let server = bench.serve(bench.layer(), number).await;
     assert_eq!(server.post("/orders", "7f3a").await.status, StatusCode::OK);
     assert!(bench.idem.store().get(&record.record_key().unwrap()).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_response_of_an_operator_has_the_headers_that_the_layer_replays() {
+    for bench in both().await {
+        let layer = blocking(&bench)
+            .never_replay_header(HeaderName::from_static("x-ticket"))
+            .replay_header(HeaderName::from_static("x-request-id"));
+        let server = cut_off(&bench, &layer).await;
+        let response = Response::builder().header("x-ticket", "1").header("x-request-id", "7");
+        let response = response.body("charged").unwrap();
+        assert_eq!(orders(&layer).resolve(response).await.unwrap(), Resolved::Done);
+        let replay = server.post_body("/orders", "k", "one").await;
+        assert!(replay.is_replay(), "{replay:?}");
+        assert_eq!((replay.header("x-ticket"), replay.header("x-request-id")), (None, Some("7")));
+    }
 }

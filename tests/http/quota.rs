@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, both, both_with};
 use crate::client::{Reply, send};
-use crate::server::{Gate, Run, Server, held, number};
+use crate::server::{Departures, Gate, Run, Server, counted, held, number, serve};
 use http::StatusCode;
 use idempotent_http::IdempotencyLayer;
 use idempotent_runtime::problem::ProblemType;
@@ -251,5 +251,67 @@ async fn an_instance_that_is_turned_off_counts_nothing() {
         let ran = server.post("/orders", &run.to_string()).await;
         assert_eq!((ran.status.as_u16(), ran.text()), (200, &*format!("run {run}")));
         assert_eq!(ran.header("idempotent-stored"), Some("false"));
+    }
+}
+
+#[tokio::test]
+async fn a_period_that_never_ends_counts_all_keys() {
+    for bench in both().await {
+        let layer = bench.layer().new_keys_per_scope(1, Duration::MAX);
+        let server = bench.serve(layer, number).await;
+        // The end of a period that begins later than this cannot be written down.
+        bench.tick(HOUR);
+        let first = server.post("/orders", "1").await;
+        first.is_first(200, "run 1");
+        for _ in 0..2 {
+            let refused = server.post("/orders", "2").await;
+            refused.is_problem(429, ProblemType::TooManyKeys.code());
+        }
+        server.post("/orders", "1").await.is_replay_of(&first);
+    }
+}
+
+/// Its records are told apart by that scope, too.
+#[tokio::test]
+async fn a_scope_that_another_layer_put_in_place_is_counted_apart() {
+    for bench in both().await {
+        let layer = bench.layer().new_keys_per_scope(1, HOUR);
+        let scoped = by_user(bench.layer().ambient_only());
+        let server = serve(counted(&bench.ledger, number).layer(layer).layer(scoped)).await;
+        let post = async |user: &str, key: &str| {
+            send(server.keyed("/orders", key).header("user", user)).await
+        };
+        post("ada", "1").await.is_first(200, "run 1");
+        is_over(&post("ada", "2").await);
+        post("bob", "1").await.is_first(200, "run 2");
+        is_over(&post("bob", "2").await);
+    }
+}
+
+/// Refused for another reason after it was admitted, a key gives its place back.
+#[tokio::test]
+async fn a_key_that_is_refused_while_too_many_handlers_are_orphaned_does_not_count() {
+    for bench in both().await {
+        let (gate, departures) = (Gate::shut(), Departures::default());
+        let layer = bench.layer().new_keys_per_scope(2, HOUR).max_orphaned_handlers(1);
+        let router = counted(&bench.ledger, held(&gate)).layer(layer);
+        let server = serve(departures.watch(router)).await;
+        let client = tokio::spawn(send(server.keyed("/orders", "gone")));
+        until(|| bench.runs() == 1).await;
+        client.abort();
+        until(|| departures.count() == 1).await;
+        for key in ["1", "2", "3"] {
+            let refused = server.post("/orders", key).await;
+            refused.is_problem(503, ProblemType::Overloaded.code());
+        }
+        gate.admit(2);
+        until(|| bench.idem.in_flight() == 0).await;
+        let mut answer = server.post("/orders", "3").await;
+        // The count falls when the handler has ended, a moment after its call.
+        while answer.status == 503 {
+            answer = server.post("/orders", "3").await;
+        }
+        answer.is_first(200, "run 2");
+        is_over(&server.post("/orders", "4").await);
     }
 }

@@ -167,7 +167,10 @@ async fn how_long_a_response_is_kept_can_depend_on_it() {
         let paths = ["/200", "/201", "/202", "/203"];
         let mut first = Vec::new();
         for path in paths {
-            first.push(server.post(path, "k").await);
+            let reply = server.post(path, "k").await;
+            // One that frees its key is as any other that does.
+            assert_eq!(reply.header("idempotent-stored"), None, "{path}");
+            first.push(reply);
         }
         let replayed = async || -> Vec<bool> {
             let mut replayed = Vec::new();

@@ -12,6 +12,7 @@ use idempotent_http::{IdempotencyLayer, Streaming};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::{Config, Error, Mode};
 use std::convert::Infallible;
+use support::events;
 
 const HEAD: &str =
     "POST /orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\nidempotency-key: k\r\n";
@@ -324,5 +325,45 @@ async fn a_stream_that_its_client_leaves_is_not_run_again() {
         let live = server.keyed("/orders", "k").send().await.unwrap();
         drop(live);
         not_retained(&bench, &server).await;
+    }
+}
+
+/// A body whose length only its header announces.
+fn announced(length: &'static str, text: &'static str) -> Response {
+    let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+    tokio::spawn(async move { sender.send_data(Bytes::from_static(text.as_bytes())).await });
+    ([("content-length", length)], Body::new(body)).into_response()
+}
+
+/// A client that goes by the header would wait for the rest, or take it for the next response.
+#[tokio::test]
+async fn a_length_that_a_body_does_not_have_is_left_out() {
+    for (text, is_right) in [("short", false), ("far too long", false), ("one lamp", true)] {
+        for bench in both().await {
+            let answer = async move |_: Run| announced("8", text);
+            let server = bench.serve(bench.layer(), answer).await;
+            let events = events::collect();
+            let first = server.post("/orders", "k").await;
+            first.is_first(200, text);
+            assert_eq!(first.header("content-length"), Some(&*text.len().to_string()));
+            let told = events
+                .take("a response is not as long as its Content-Length says, which is left out");
+            assert_eq!(told.is_empty(), is_right, "{text}");
+            server.post("/orders", "k").await.is_replay_of(&first);
+            assert_eq!(bench.runs(), 1);
+        }
+    }
+}
+
+/// The header of a response without a body may tell of the one that it stands for.
+#[tokio::test]
+async fn a_response_without_a_body_may_announce_one() {
+    for bench in both().await {
+        let answer = async |_: Run| (StatusCode::NOT_MODIFIED, [("content-length", "8")]);
+        let server = bench.serve(bench.layer(), answer).await;
+        let first = server.post("/orders", "k").await;
+        first.is_first(304, "");
+        server.post("/orders", "k").await.is_replay_of(&first);
+        assert_eq!(bench.runs(), 1);
     }
 }

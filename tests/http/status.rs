@@ -7,11 +7,11 @@ use axum::Router;
 use axum::response::IntoResponse as _;
 use http::{Method, StatusCode};
 use idempotent_http::{IdempotencyLayer, StatusService, Streaming};
-use idempotent_runtime::Abandon;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Ledger;
+use idempotent_runtime::{Abandon, Error, Mode};
 use std::time::Duration;
-use support::until;
+use support::{events, until};
 
 /// `orders` behind `layer` at `/orders`, and where its keys stand at `/orders/status`.
 async fn serve_both(
@@ -197,6 +197,7 @@ async fn what_is_not_a_question_about_a_key_is_refused() {
                 (reply.status, reply.header("allow")),
                 (StatusCode::METHOD_NOT_ALLOWED, Some("GET, HEAD"))
             );
+            assert_eq!(reply.header("cache-control"), Some("no-store"));
         }
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
     }
@@ -254,5 +255,19 @@ async fn the_key_may_be_in_the_query_where_the_layer_takes_it_from_there() {
         send(server.request(Method::POST, "/orders?token=k")).await.is_first(200, "run 1");
         let done = send(server.request(Method::GET, "/orders/status?token=k")).await;
         assert_eq!((done.status, done.text()), (StatusCode::OK, "run 1"));
+    }
+}
+
+/// The client is told to tell the operators, who find the reason in the log only.
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_an_error_that_operators_hear_of() {
+    for bench in both().await {
+        let server = serves(&bench, &Gate::shut()).await;
+        let damaged = bench.operation("/orders", "k").mode(Mode::Strong);
+        damaged.run(async { Ok::<_, Error>(42) }).await.unwrap();
+        let events = events::collect();
+        ask(&server, "k").await.is_problem(500, ProblemType::ResultUnreadable.code());
+        let [told] = &events.take("refused")[..] else { panic!("not told") };
+        assert!(told.fields.contains_key("error"), "{told:?}");
     }
 }

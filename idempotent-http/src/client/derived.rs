@@ -1,6 +1,7 @@
 //! Derived keys on single requests.
 
-use crate::downstream::{KEY, derived};
+use crate::downstream::derived;
+use crate::header::IDEMPOTENCY_KEY;
 use reqwest::RequestBuilder;
 
 /// Sends a key that is derived from the attempt in place.
@@ -36,11 +37,11 @@ impl RequestBuilderExt for RequestBuilder {
         // The request in a builder can only be seen in a copy. There is none of a stream, and none of
         // a builder that has failed, which ignores headers and keeps its error.
         let seen = self.try_clone().and_then(|copy| copy.build().ok());
-        if seen.is_some_and(|request| request.headers().contains_key(KEY)) {
+        if seen.is_some_and(|request| request.headers().contains_key(IDEMPOTENCY_KEY)) {
             return self;
         }
         match derived(name) {
-            Some(key) => self.header(KEY, key),
+            Some(key) => self.header(IDEMPOTENCY_KEY, key),
             None => self,
         }
     }

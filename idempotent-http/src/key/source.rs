@@ -49,7 +49,8 @@ impl KeySource {
     /// `/event/id`.
     ///
     /// The member is a string or an integer. A body that is not JSON, or in which the member is
-    /// missing or null, has no key; any other value is refused (400). The content type does not count.
+    /// missing or null, has no key; any other value is refused (400). Of members with one name the last
+    /// one counts. The content type does not count.
     pub fn json_pointer(pointer: impl Into<String>) -> Self {
         Self(Kind::JsonPointer(pointer.into()))
     }

@@ -3,6 +3,7 @@
 use super::PROBLEM_SCHEMA;
 use crate::key::MAX_LENGTH;
 use crate::payload::Payload;
+use crate::scope::Scope;
 use crate::settings::{Presence, Settings, Usage};
 use idempotent_runtime::problem::{MEDIA_TYPE, ProblemType};
 use std::collections::BTreeMap;
@@ -23,9 +24,18 @@ pub(super) fn refusals(settings: &Settings) -> BTreeMap<u16, Vec<ProblemType>> {
     if settings.scope.is_some() {
         kinds.push(P::ScopeMissing);
     }
+    if let Some(Scope::Later(_)) = settings.scope {
+        kinds.push(P::ScopeUnavailable);
+    }
+    if settings.usage == Usage::Exchange || settings.sources.reads_body() {
+        kinds.extend([P::BodyIncomplete, P::BodyUndecodable, P::BodyTooLarge]);
+    }
     match settings.usage {
         Usage::Exchange => {
-            kinds.extend([P::BodyIncomplete, P::BodyTooLarge]);
+            kinds.push(P::Overloaded);
+            if settings.quota.is_some() {
+                kinds.push(P::TooManyKeys);
+            }
             if settings.payload != Payload::Ignored {
                 kinds.push(P::PayloadMismatch);
             }
@@ -49,6 +59,8 @@ pub(super) fn key_parameter(settings: &Settings) -> Parameter {
         (None, None) => ("Idempotency-Key".to_owned(), ParameterIn::Header),
     };
     let (required, without) = match settings.presence {
+        // The body may carry it instead.
+        Presence::Required if settings.sources.reads_body() => (Required::False, ""),
         Presence::Required => (Required::True, ""),
         Presence::Optional => (Required::False, " Without one, each request is handled."),
     };
@@ -80,7 +92,10 @@ pub(super) fn problem(kinds: &[ProblemType]) -> Response {
         .description(reasons.join("; "))
         .header("Idempotency-Problem", code.build())
         .content(MEDIA_TYPE, content);
-    if kinds.iter().any(|kind| *kind == ProblemType::InProgress || kind.status() == 503) {
+    if kinds
+        .iter()
+        .any(|kind| *kind == ProblemType::InProgress || matches!(kind.status(), 429 | 503))
+    {
         response = response.header("Retry-After", retry_after());
     }
     response.build()

@@ -1,9 +1,12 @@
 use super::*;
-use crate::Payload;
+use crate::{KeySource, Payload};
 use http::HeaderName;
 use idempotent_runtime::Idempotency;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::future::ready;
+use std::time::Duration;
 
 fn layer() -> IdempotencyLayer {
     IdempotencyLayer::new(&Idempotency::in_memory().unwrap(), "shop")
@@ -74,10 +77,24 @@ fn refusals_are_those_of_the_layer() {
     assert_eq!(statuses(&layer().scope(|_| None)), ["400", "403", "409", "413", "422", "503"]);
     // Bodies flow through a layer that only puts the key in place.
     assert_eq!(statuses(&layer().ambient_only()), ["400", "409", "422", "503"]);
+    let by_field = || layer().key_from(KeySource::form_field("id"));
+    assert_eq!(statuses(&by_field().ambient_only()), ["400", "409", "413", "422", "503"]);
+    let counted = layer().new_keys_per_scope(9, Duration::from_secs(60));
+    assert_eq!(statuses(&counted), ["400", "409", "413", "422", "429", "503"]);
+    let codes = |layer: &IdempotencyLayer| {
+        let responses = IdempotencyDocs::of(layer).responses();
+        let refused = serde_json::to_value(&responses.responses["503"]).unwrap();
+        assert!(refused["headers"]["Retry-After"].is_object());
+        refused["headers"]["Idempotency-Problem"]["schema"]["enum"].to_string()
+    };
+    assert!(codes(&layer()).contains("overloaded"));
+    assert!(!codes(&layer().scope(|_| None)).contains("scope-unavailable"));
+    let later = layer().scope_async(|_| ready(Ok::<_, Infallible>(None)));
+    assert!(codes(&later).contains("scope-unavailable"));
     let optional = described(&IdempotencyDocs::of(&layer()));
     let codes = &optional["paths"]["/orders"]["post"]["responses"]["400"]["headers"]["Idempotency-Problem"]
         ["schema"]["enum"];
-    assert_eq!(*codes, json!(["invalid-key", "body-incomplete"]));
+    assert_eq!(*codes, json!(["invalid-key", "body-incomplete", "body-undecodable"]));
 }
 
 #[test]
@@ -92,6 +109,15 @@ fn the_key_is_where_the_layer_looks_for_it() {
     assert_eq!(place(own), (json!("X-Request-Token"), json!("header"), json!(true)));
     let query = layer().headers([]).query_parameter("token");
     assert_eq!(place(query), (json!("token"), json!("query"), json!(false)));
+}
+
+#[test]
+fn a_key_that_bodies_carry_is_no_parameter_that_must_be_there() {
+    let by_field = || layer().key_from(KeySource::form_field("id")).require_key();
+    let either = serde_json::to_value(IdempotencyDocs::of(&by_field()).parameter()).unwrap();
+    assert_eq!(either["required"], json!(false));
+    let document = described(&IdempotencyDocs::of(&by_field().headers([])));
+    assert_eq!(document["paths"]["/payments"]["post"]["parameters"], Value::Null);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::fault::Fault;
 use crate::body::BoxError;
 use crate::header::{IDEMPOTENCY_PROBLEM, IDEMPOTENT_REPLAYED, IDEMPOTENT_STORED};
 use crate::headers::{has_media_type, replayed};
+use crate::keeping::ChosenHeaders;
 use crate::service::{NoStore, Streaming};
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -84,7 +85,8 @@ pub(super) fn compare(first: &Answer, replay: &Answer) -> Result<(), Fault> {
     if first.status() != replay.status() {
         return differs("status", first.status().to_string(), replay.status().to_string());
     }
-    let names = |headers| replayed(headers, None).map(|(name, _)| name.clone());
+    let chosen = first.extensions().get::<ChosenHeaders>().map(|ChosenHeaders(choices)| &**choices);
+    let names = |headers| replayed(headers, chosen).map(|(name, _)| name.clone());
     let names: BTreeSet<_> =
         names(first.headers()).chain(names(replay.headers())).map(|it| it.to_string()).collect();
     for name in names.iter().filter(|name| *name != IDEMPOTENT_REPLAYED.as_str()) {
