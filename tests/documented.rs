@@ -1,8 +1,10 @@
 //! `docs/observability.md` names exactly what the code emits: events with their levels and fields,
-//! metrics with their kinds and labels, outcomes, and the fields of the span.
+//! metrics with their kinds and labels, outcomes with their problems, and the fields of the span.
+//! `docs/http-differences.md` names all problems by status.
 #![allow(missing_docs)]
 
 use idempotent_runtime::observe::{Ending, names};
+use idempotent_runtime::problem::ProblemType;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +13,14 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The rows of the table under a heading of the page, as cells.
+/// The rows of the table under a heading of `docs/observability.md`, as cells.
 fn table(heading: &str) -> Vec<Vec<String>> {
-    let page = fs::read_to_string(workspace().join("docs/observability.md")).unwrap();
+    table_of("docs/observability.md", heading)
+}
+
+/// The rows of the table under a heading of a page, as cells.
+fn table_of(page: &str, heading: &str) -> Vec<Vec<String>> {
+    let page = fs::read_to_string(workspace().join(page)).unwrap();
     let (_, section) = page.split_once(&format!("\n## {heading}\n")).expect(heading);
     let section = section.split("\n## ").next().unwrap();
     let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
@@ -230,6 +237,47 @@ fn in_timer(sources: &str, constant: &str) -> bool {
 fn the_documented_outcomes_are_all_there_are() {
     let documented: Vec<String> = table("Outcomes").iter().map(|row| only(&row[0])).collect();
     let all = Ending::ALL.map(|ending| ending.as_str().to_owned());
+    assert_eq!(documented, all);
+}
+
+#[test]
+fn every_problem_is_named_under_its_outcome() {
+    let mut documented = BTreeMap::<String, BTreeSet<String>>::new();
+    for row in table("Outcomes") {
+        let [outcome, .., problems] = &row[..] else { panic!("{row:?}") };
+        documented.insert(only(outcome), quoted(problems));
+    }
+    let mut expected: BTreeMap<String, BTreeSet<String>> =
+        Ending::ALL.iter().map(|ending| (ending.as_str().to_owned(), BTreeSet::new())).collect();
+    let mut expect = |ending: Ending, kind: ProblemType| {
+        expected.get_mut(ending.as_str()).unwrap().insert(kind.code().to_owned());
+    };
+    for kind in ProblemType::ALL {
+        match kind {
+            // Of the status service, whose requests are not calls.
+            ProblemType::UnknownKey => {}
+            // A response that broke off, or a panic, which an operation tells apart.
+            ProblemType::HandlerFailed => {
+                for ending in [Ending::from(*kind), Ending::Panicked, Ending::Unprotected] {
+                    expect(ending, *kind);
+                }
+            }
+            _ => expect(Ending::from(*kind), *kind),
+        }
+    }
+    assert_eq!(documented, expected);
+}
+
+#[test]
+fn every_problem_is_named_under_its_status() {
+    let mut documented = BTreeSet::new();
+    for row in table_of("docs/http-differences.md", "Answers that are not the handler's") {
+        let [status, codes, _] = &row[..] else { panic!("{row:?}") };
+        documented.extend(quoted(codes).into_iter().map(|code| (status.clone(), code)));
+    }
+    let all = ProblemType::ALL.iter();
+    let all: BTreeSet<_> =
+        all.map(|kind| (kind.status().to_string(), kind.code().to_owned())).collect();
     assert_eq!(documented, all);
 }
 

@@ -62,12 +62,12 @@ pub(crate) struct Settings {
     instance: Idempotency,
     business_type: String,
     owner: Option<ScopeOf>,
-    expire: Duration,
+    pub(crate) expire: Duration,
     field: String,
     header: HeaderName,
-    max_bytes: usize,
+    pub(crate) max_bytes: usize,
     orphans: Arc<Orphans>,
-    max_orphans: usize,
+    pub(crate) max_orphans: usize,
     pub(crate) refusals: Refusals,
 }
 

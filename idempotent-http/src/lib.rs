@@ -32,6 +32,8 @@
 mod body;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(test)]
+mod documented_tests;
 pub mod downstream;
 mod exchange;
 mod extract;

@@ -23,11 +23,13 @@
 //! ```
 
 mod pieces;
+mod refusals;
 
 use crate::IdempotencyLayer;
 use crate::settings::{Settings, Usage};
 use http::{Method, StatusCode};
-use pieces::{key_parameter, problem, problem_schema, refusals, replayed, stored};
+use pieces::{key_parameter, problem, problem_schema, replayed, stored};
+use refusals::refusals;
 use std::fmt;
 use std::sync::Arc;
 use utoipa::Modify;
@@ -39,10 +41,11 @@ pub const PROBLEM_SCHEMA: &str = "IdempotencyProblem";
 
 /// Adds what a layer does to an OpenAPI document.
 ///
-/// Each operation with a method that the layer guards gets the key as a parameter, and the refusals as
-/// responses of type `application/problem+json`. Responses that are stored get the headers
-/// `Idempotent-Replayed` and `Idempotent-Stored`. What the document says already is not replaced: where
-/// it has a response with the status of a refusal, the refusal is added as a further media type.
+/// Each operation with a method that the layer guards gets the key as a parameter, unless keys are in
+/// bodies only, and the refusals as responses of type `application/problem+json`. Responses that are
+/// stored get the headers `Idempotent-Replayed` and `Idempotent-Stored`. What the document says already
+/// is not replaced: where it has a response with the status of a refusal, the refusal is added as a
+/// further media type.
 ///
 /// It is made from the layer, so that both say the same. It does not know the routes that the layer is
 /// around: [`only`](Self::only) names them.
@@ -65,9 +68,9 @@ impl IdempotencyDocs {
         self
     }
 
-    /// The parameter that carries the key, for documents that are put together by hand. A layer that
-    /// looks for keys in bodies only does not read it.
-    pub fn parameter(&self) -> Parameter {
+    /// The parameter that carries the key, for documents that are put together by hand. `None` if
+    /// keys are in bodies only, which the schemas of the bodies describe.
+    pub fn parameter(&self) -> Option<Parameter> {
         key_parameter(&self.settings)
     }
 
@@ -87,10 +90,8 @@ impl IdempotencyDocs {
     }
 
     fn describe(&self, operation: &mut Operation) {
-        // A layer may look for keys in bodies only.
-        let sources = &self.settings.sources;
-        if !sources.headers.is_empty() || sources.query.is_some() {
-            add_key(operation, self.parameter());
+        if let Some(key) = self.parameter() {
+            add_parameter(operation, key);
         }
         let responses = &mut operation.responses.responses;
         let refusals = self.responses().responses;
@@ -163,17 +164,17 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
     named.into_iter().filter_map(|(method, operation)| Some((method, operation?)))
 }
 
-/// Adds the key to the parameters of an operation, unless it is among them.
-fn add_key(operation: &mut Operation, key: Parameter) {
+/// Adds a parameter, unless the application has described it.
+fn add_parameter(operation: &mut Operation, added: Parameter) {
     let parameters = operation.parameters.get_or_insert_default();
-    let is_key = |it: &RefOr<Parameter>| match it {
+    let is_added = |it: &RefOr<Parameter>| match it {
         RefOr::T(it) => {
-            it.name.eq_ignore_ascii_case(&key.name) && it.parameter_in == key.parameter_in
+            it.name.eq_ignore_ascii_case(&added.name) && it.parameter_in == added.parameter_in
         }
         RefOr::Ref(_) => false,
     };
-    if !parameters.iter().any(is_key) {
-        parameters.push(RefOr::T(key));
+    if !parameters.iter().any(is_added) {
+        parameters.push(RefOr::T(added));
     }
 }
 

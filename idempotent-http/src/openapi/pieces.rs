@@ -2,80 +2,46 @@
 
 use super::PROBLEM_SCHEMA;
 use crate::key::MAX_LENGTH;
-use crate::payload::Payload;
-use crate::scope::Scope;
 use crate::settings::{Presence, Settings, Usage};
 use idempotent_runtime::problem::{MEDIA_TYPE, ProblemType};
-use std::collections::BTreeMap;
 use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::{Content, Ref, Required, Response, ResponseBuilder};
 
-/// The problems that a layer with these settings, or a function further in, answers with.
-pub(super) fn refusals(settings: &Settings) -> BTreeMap<u16, Vec<ProblemType>> {
-    use ProblemType as P;
-    let mut kinds = vec![P::InvalidKey, P::InProgress, P::OutcomeUnknown, P::Superseded];
-    kinds.extend([P::ResultNotRetained, P::NotRecorded, P::StoreUnavailable, P::StoreFull]);
-    kinds.extend([P::NotReplicated, P::ShuttingDown]);
-    if settings.presence == Presence::Required {
-        kinds.push(P::MissingKey);
-    }
-    if settings.scope.is_some() {
-        kinds.push(P::ScopeMissing);
-    }
-    if let Some(Scope::Later(_)) = settings.scope {
-        kinds.push(P::ScopeUnavailable);
-    }
-    if settings.usage == Usage::Exchange || settings.sources.reads_body() {
-        kinds.extend([P::BodyIncomplete, P::BodyUndecodable, P::BodyTooLarge]);
-    }
-    match settings.usage {
-        Usage::Exchange => {
-            kinds.push(P::Overloaded);
-            if settings.quota.is_some() {
-                kinds.push(P::TooManyKeys);
-            }
-            if settings.payload != Payload::Ignored {
-                kinds.push(P::PayloadMismatch);
-            }
-        }
-        // Functions have modes and fingerprints of their own.
-        Usage::AmbientToken => kinds.extend([P::Duplicate, P::PayloadMismatch]),
-    }
-    let mut by_status = BTreeMap::<u16, Vec<_>>::new();
-    // In the order in which they are declared, so that a document does not change with this list.
-    for kind in P::ALL.iter().filter(|kind| kinds.contains(kind)) {
-        by_status.entry(kind.status()).or_default().push(*kind);
-    }
-    by_status
-}
-
-/// The parameter that carries the key.
-pub(super) fn key_parameter(settings: &Settings) -> Parameter {
-    let (name, place) = match (settings.sources.headers.first(), &settings.sources.query) {
+/// The parameter that carries the key; `None` if keys are in bodies only.
+pub(super) fn key_parameter(settings: &Settings) -> Option<Parameter> {
+    let sources = &settings.sources;
+    let (name, place) = match (sources.headers.first(), &sources.query) {
         (Some(header), _) => (capitalized(header.as_str()), ParameterIn::Header),
         (None, Some(parameter)) => (parameter.clone(), ParameterIn::Query),
-        (None, None) => ("Idempotency-Key".to_owned(), ParameterIn::Header),
+        (None, None) => return None,
     };
-    let (required, without) = match settings.presence {
-        // The body may carry it instead.
-        Presence::Required if settings.sources.reads_body() => (Required::False, ""),
-        Presence::Required => (Required::True, ""),
-        Presence::Optional => (Required::False, " Without one, each request is handled."),
+    let has_other_place =
+        sources.reads_body() || (place == ParameterIn::Header && sources.query.is_some());
+    let (required, without) = match (settings.presence, settings.usage) {
+        (Presence::Required, _) if has_other_place => {
+            (Required::False, " It may be in another part of the request instead.")
+        }
+        (Presence::Required, _) => (Required::True, ""),
+        (Presence::Optional, Usage::Exchange) => {
+            (Required::False, " Without one, each request is handled.")
+        }
+        // Functions further in say what a request without a key is.
+        (Presence::Optional, Usage::AmbientToken) => (Required::False, ""),
     };
     let text = format!(
         "Identifies the request: 1 to {MAX_LENGTH} characters of printable ASCII, made by the client \
          and sent again with every repeat. A repeat is not handled again.{without}"
     );
-    ParameterBuilder::new()
+    let parameter = ParameterBuilder::new()
         .name(name)
         .parameter_in(place)
         .required(required)
         .description(Some(text))
         .schema(Some(ObjectBuilder::new().schema_type(Type::String).min_length(Some(1))))
-        .example(Some("\"0198c0e2-5d3e-7c11-9a53-2f6d1b7c8a10\"".into()))
-        .build()
+        .example(Some("\"0198c0e2-5d3e-7c11-9a53-2f6d1b7c8a10\"".into()));
+    Some(parameter.build())
 }
 
 /// The response with which requests are refused for these reasons, which share a status.
@@ -92,10 +58,10 @@ pub(super) fn problem(kinds: &[ProblemType]) -> Response {
         .description(reasons.join("; "))
         .header("Idempotency-Problem", code.build())
         .content(MEDIA_TYPE, content);
-    if kinds
-        .iter()
-        .any(|kind| *kind == ProblemType::InProgress || matches!(kind.status(), 429 | 503))
-    {
+    let says_when = |kind: &ProblemType| {
+        kind.status() == 503 || matches!(kind, ProblemType::InProgress | ProblemType::TooManyKeys)
+    };
+    if kinds.iter().any(says_when) {
         response = response.header("Retry-After", retry_after());
     }
     response.build()
@@ -141,7 +107,10 @@ pub(super) fn problem_schema() -> Schema {
     let add = |object: ObjectBuilder, (name, schema): (&str, ObjectBuilder)| {
         object.property(name, schema).required(name)
     };
-    members.into_iter().fold(object, add).into()
+    let original = ObjectBuilder::new().schema_type(Type::Integer).description(Some(
+        "With `result-not-retained`: the status of the response that was not retained, if known.",
+    ));
+    members.into_iter().fold(object, add).property("original_status", original).into()
 }
 
 /// A header's name as documents write it: `Idempotency-Key`.

@@ -1,11 +1,13 @@
+use super::refusals::{Part, part};
 use super::*;
 use crate::{KeySource, Payload};
 use http::HeaderName;
+use http::request::Parts;
 use idempotent_runtime::Idempotency;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::future::ready;
 use std::time::Duration;
 
 fn layer() -> IdempotencyLayer {
@@ -65,42 +67,122 @@ fn a_document_that_is_described_twice_does_not_change() {
     assert_eq!(serde_json::to_value(&document).unwrap(), once);
 }
 
-/// The statuses of the refusals that are added to an operation without any responses.
-fn statuses(layer: &IdempotencyLayer) -> Vec<String> {
-    IdempotencyDocs::of(layer).responses().responses.into_keys().collect()
+/// The codes of the refusals that are added to an operation, by status.
+fn codes(layer: &IdempotencyLayer) -> BTreeMap<u16, Vec<&'static str>> {
+    let refusals = refusals::refusals(&layer.settings()).into_iter();
+    refusals.map(|(status, kinds)| (status, kinds.iter().map(|it| it.code()).collect())).collect()
+}
+
+fn statuses(layer: &IdempotencyLayer) -> Vec<u16> {
+    codes(layer).into_keys().collect()
+}
+
+fn body_key() -> KeySource {
+    KeySource::json_pointer("/id")
+}
+
+/// Layers that differ in what they refuse, and the codes that they refuse with beside or instead of
+/// those of a layer without any settings.
+fn variations() -> Vec<(IdempotencyLayer, &'static [&'static str], &'static [&'static str])> {
+    let hour = Duration::from_secs(3_600);
+    let of_exchanges: &[_] =
+        &["overloaded", "handler-failed", "body-too-large", "body-incomplete", "body-undecodable"];
+    let unknown = |_: &Parts| async { Ok::<_, Infallible>(None) };
+    vec![
+        (layer(), &[], &[]),
+        (layer().require_key(), &["missing-key"], &[]),
+        (layer().payload(Payload::Ignored), &[], &["payload-mismatch"]),
+        (layer().scope(|_| None), &["scope-missing"], &[]),
+        (layer().scope_async(unknown), &["scope-missing", "scope-unavailable"], &[]),
+        (layer().new_keys_per_scope(1, hour), &["too-many-keys"], &[]),
+        (layer().key_from(body_key()), &[], &[]),
+        // Functions further in refuse too.
+        (layer().ambient_only(), &["missing-key", "duplicate"], of_exchanges),
+        // The body is read for its key.
+        (
+            layer().ambient_only().key_from(body_key()),
+            &["missing-key", "duplicate"],
+            &["overloaded", "handler-failed"],
+        ),
+        // Keys are not counted where nothing is stored.
+        (
+            layer().ambient_only().new_keys_per_scope(1, hour),
+            &["missing-key", "duplicate"],
+            of_exchanges,
+        ),
+    ]
 }
 
 #[test]
 fn refusals_are_those_of_the_layer() {
-    assert_eq!(statuses(&layer()), ["400", "409", "413", "422", "503"]);
-    assert_eq!(statuses(&layer().payload(Payload::Ignored)), ["400", "409", "413", "503"]);
-    assert_eq!(statuses(&layer().scope(|_| None)), ["400", "403", "409", "413", "422", "503"]);
-    // Bodies flow through a layer that only puts the key in place.
-    assert_eq!(statuses(&layer().ambient_only()), ["400", "409", "422", "503"]);
-    let by_field = || layer().key_from(KeySource::form_field("id"));
-    assert_eq!(statuses(&by_field().ambient_only()), ["400", "409", "413", "422", "503"]);
-    let counted = layer().new_keys_per_scope(9, Duration::from_secs(60));
-    assert_eq!(statuses(&counted), ["400", "409", "413", "422", "429", "503"]);
-    let codes = |layer: &IdempotencyLayer| {
-        let responses = IdempotencyDocs::of(layer).responses();
-        let refused = serde_json::to_value(&responses.responses["503"]).unwrap();
-        assert!(refused["headers"]["Retry-After"].is_object());
-        refused["headers"]["Idempotency-Problem"]["schema"]["enum"].to_string()
+    let all = |layer: &IdempotencyLayer| -> BTreeSet<_> {
+        codes(layer).into_values().flatten().collect()
     };
-    assert!(codes(&layer()).contains("overloaded"));
-    assert!(!codes(&layer().scope(|_| None)).contains("scope-unavailable"));
-    let later = layer().scope_async(|_| ready(Ok::<_, Infallible>(None)));
-    assert!(codes(&later).contains("scope-unavailable"));
-    let optional = described(&IdempotencyDocs::of(&layer()));
-    let codes = &optional["paths"]["/orders"]["post"]["responses"]["400"]["headers"]["Idempotency-Problem"]
-        ["schema"]["enum"];
-    assert_eq!(*codes, json!(["invalid-key", "body-incomplete", "body-undecodable"]));
+    let usual = all(&layer());
+    for (number, (layer, added, removed)) in variations().into_iter().enumerate() {
+        let mut expected = usual.clone();
+        expected.extend(added);
+        expected.retain(|code| !removed.contains(code));
+        assert_eq!(all(&layer), expected, "variation {number}");
+    }
+    let usual = codes(&layer());
+    assert_eq!(usual[&400], ["invalid-key", "body-incomplete", "body-undecodable"]);
+    assert_eq!(usual[&500], ["result-unreadable", "misconfigured", "handler-failed"]);
+    assert!(usual[&503].contains(&"overloaded"));
+}
+
+#[test]
+fn every_problem_is_documented_or_cannot_happen() {
+    let variations = variations();
+    for kind in ProblemType::ALL {
+        let parts: Vec<_> =
+            variations.iter().map(|(layer, ..)| part(*kind, &layer.settings())).collect();
+        assert!(!parts.contains(&None), "{} is not classified", kind.code());
+        // What happens nowhere in these variations is said to be another service's.
+        let is_elsewhere = parts.iter().all(|part| *part == Some(Part::Elsewhere));
+        let is_possible = parts.contains(&Some(Part::Possible));
+        assert!(is_elsewhere != is_possible, "{}: {parts:?}", kind.code());
+    }
+}
+
+#[test]
+fn refusals_that_say_when_to_come_back_have_the_header() {
+    let hour = Duration::from_secs(3_600);
+    let layer = layer().require_key().scope(|_| None).new_keys_per_scope(1, hour);
+    let responses = serde_json::to_value(IdempotencyDocs::of(&layer).responses()).unwrap();
+    let with_header = responses.as_object().unwrap().iter();
+    let with_header = with_header.filter(|(_, it)| it["headers"]["Retry-After"].is_object());
+    let with_header: Vec<_> = with_header.map(|(status, _)| status.as_str()).collect();
+    assert_eq!(with_header, ["409", "429", "503"]);
+}
+
+#[test]
+fn the_documented_statuses_are_those_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md");
+    let page = std::fs::read_to_string(path).unwrap().replace('\n', " ");
+    let list =
+        |statuses: &[u16]| statuses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let hour = Duration::from_secs(3_600);
+    let usual = statuses(&layer());
+    let scoped = statuses(&layer().scope(|_| None));
+    let counted = statuses(&layer().new_keys_per_scope(1, hour));
+    let added = |to: &[u16]| {
+        list(&to.iter().copied().filter(|status| !usual.contains(status)).collect::<Vec<_>>())
+    };
+    let sentence = format!(
+        "the refusals ({}; {} with a scope; {} with `new_keys_per_scope`)",
+        list(&usual),
+        added(&scoped),
+        added(&counted)
+    );
+    assert!(page.contains(&sentence), "{sentence}");
 }
 
 #[test]
 fn the_key_is_where_the_layer_looks_for_it() {
     let place = |layer: IdempotencyLayer| {
-        let key = serde_json::to_value(IdempotencyDocs::of(&layer).parameter()).unwrap();
+        let key = IdempotencyDocs::of(&layer).parameter().expect("a parameter");
+        let key = serde_json::to_value(key).unwrap();
         (key["name"].clone(), key["in"].clone(), key["required"].clone())
     };
     let header = HeaderName::from_static("x-request-token");
@@ -109,15 +191,23 @@ fn the_key_is_where_the_layer_looks_for_it() {
     assert_eq!(place(own), (json!("X-Request-Token"), json!("header"), json!(true)));
     let query = layer().headers([]).query_parameter("token");
     assert_eq!(place(query), (json!("token"), json!("query"), json!(false)));
+    // A request that has its key elsewhere is not refused.
+    for elsewhere in [layer().key_from(body_key()), layer().query_parameter("token")] {
+        let key = place(elsewhere.require_key());
+        assert_eq!(key, (json!("Idempotency-Key"), json!("header"), json!(false)));
+    }
 }
 
 #[test]
-fn a_key_that_bodies_carry_is_no_parameter_that_must_be_there() {
-    let by_field = || layer().key_from(KeySource::form_field("id")).require_key();
-    let either = serde_json::to_value(IdempotencyDocs::of(&by_field()).parameter()).unwrap();
-    assert_eq!(either["required"], json!(false));
-    let document = described(&IdempotencyDocs::of(&by_field().headers([])));
-    assert_eq!(document["paths"]["/payments"]["post"]["parameters"], Value::Null);
+fn keys_in_bodies_only_are_no_parameter() {
+    let docs = IdempotencyDocs::of(&layer().headers([]).key_from(body_key()).require_key());
+    assert!(docs.parameter().is_none());
+    let document = described(&docs);
+    let paths = &document["paths"];
+    let names = paths["/orders"]["post"]["parameters"].as_array().unwrap().iter();
+    assert_eq!(names.map(|it| &it["name"]).collect::<Vec<_>>(), ["dry-run"]);
+    assert!(paths["/payments"]["post"].get("parameters").is_none());
+    assert!(paths["/payments"]["post"]["responses"]["409"].is_object());
 }
 
 #[test]
@@ -145,17 +235,18 @@ fn replays_are_marked_where_responses_are_stored_only() {
 
 #[test]
 fn the_schema_has_the_members_of_a_problem() {
-    let problem = Problem::new(ProblemType::InProgress, "wait").to_json();
-    let problem: Value = serde_json::from_str(&problem).unwrap();
+    let problem = Problem::new(ProblemType::ResultNotRetained, "not again");
+    let json = |problem: &Problem| -> Value { serde_json::from_str(&problem.to_json()).unwrap() };
+    let (least, most) = (json(&problem), json(&problem.original_status(201)));
     let schema = serde_json::to_value(IdempotencyDocs::schema()).unwrap();
     let members = |value: &Value| {
         let mut members: Vec<_> = value.as_object().unwrap().keys().cloned().collect();
         members.sort_unstable();
         members
     };
-    assert_eq!(members(&schema["properties"]), members(&problem));
+    assert_eq!(members(&schema["properties"]), members(&most));
     let mut required: Vec<_> =
         schema["required"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
     required.sort_unstable();
-    assert_eq!(required, members(&problem));
+    assert_eq!(required, members(&least));
 }
