@@ -64,19 +64,21 @@ fn the_documented_defaults_are_those_of_the_code() {
             format!("stored for `retention`, {retention} by default"),
             format!("| how long responses are kept | {retention} |"),
             "| how long a repeat waits | not at all |".to_owned(),
-            format!("`max_orphaned_handlers`: {orphans} handlers whose client has gone"),
+            format!(
+                "`max_orphaned_handlers`: while there are {orphans} handlers whose client has gone"
+            ),
             "Forms have the same limit".to_owned(),
             format!("for longer than `stream_after` ({pause} ms by default)"),
             "| after ten minutes, or with a token that nobody issued |".to_owned(),
             format!("| over the limit ({form_bytes} by default), cut off, or not decodable |"),
         ],
     );
-    assert_stated("docs/http-layers.md", &[format!("At most {orphans} handlers go on like that")]);
+    assert_stated("docs/http-layers.md", &[format!("While {orphans} handlers go on like that")]);
     assert_stated(
         "docs/http-differences.md",
         &[
             format!("up to `max_request_bytes`, {request_bytes} by default"),
-            format!("At most {orphans} handlers go on without a client"),
+            format!("While {orphans} handlers go on without a client"),
             format!("up to `max_response_bytes`, {response_bytes} by default"),
         ],
     );
