@@ -26,6 +26,7 @@ mod limit;
 mod modes;
 mod names;
 mod nesting;
+mod no_attempt;
 mod panics;
 mod recorded;
 mod repeats_only;

@@ -13,6 +13,7 @@ use super::running::Running;
 use super::settle::{self, Handoff};
 use crate::answers::Answers;
 use crate::clock::Moment;
+use crate::current::without_attempt;
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
@@ -94,7 +95,8 @@ async fn execute<I, T, E, B, F>(
         let permit = granted.iter().find_map(|grant| grant.running.as_ref()?.lease().permit());
         let permit = permit.map(|permit| Arc::downgrade(&permit));
         let identity = items[granted[0].index].call.instance.identity();
-        let results = with_permit(identity, permit, async { body(taken).await }).await;
+        let body = without_attempt(async { body(taken).await });
+        let results = with_permit(identity, permit, body).await;
         timer.stop();
         settle(items, granted, results, answers).await;
     }

@@ -217,7 +217,7 @@ where
             drop(end);
             Progress::Over(unprotected(answer))
         };
-        detach.run(body, then, context)
+        detach.run(Box::pin(Body::new(body)), then, context)
     }
 }
 
