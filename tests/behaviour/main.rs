@@ -20,6 +20,7 @@ mod faults;
 mod forget;
 mod hostile;
 mod in_place;
+mod in_place_moves;
 mod keys;
 mod leases;
 mod limit;
