@@ -1,6 +1,6 @@
 //! What becomes of a function's answers: which are kept, for how long, and how they are read back.
 
-use crate::codec::{CodecError, Codecs, StoredBytes, id, spare};
+use crate::codec::{CodecError, Codecs, StoredBytes, own_bytes};
 use crate::error::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -145,17 +145,11 @@ fn decode<T: DeserializeOwned>(codecs: &Codecs, bytes: &[u8]) -> Result<T, Codec
 }
 
 fn encode_bytes<T: StoredBytes>(_: &Codecs, value: &T) -> Encoding {
-    let mut bytes = spare::take();
-    bytes.push(id::BYTES);
-    value.write_to(&mut bytes)?;
-    Ok(bytes)
+    own_bytes::encode(value)
 }
 
 fn decode_bytes<T: StoredBytes>(_: &Codecs, stored: &[u8]) -> Result<T, CodecError> {
-    match stored.split_first() {
-        Some((&id::BYTES, bytes)) => T::from_bytes(bytes),
-        _ => Err(CodecError::new("the stored value was written by a codec")),
-    }
+    own_bytes::decode(stored)
 }
 
 /// Calls a user's hook after the body ran. A hook that panics must not undo that: it counts as if

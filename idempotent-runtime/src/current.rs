@@ -9,7 +9,24 @@ use std::sync::Arc;
 use tokio::task::futures::TaskLocalFuture;
 
 tokio::task_local! {
-    static CURRENT: Current;
+    static CURRENT: Inside;
+}
+
+/// The innermost body that a task runs.
+#[derive(Clone)]
+pub(crate) enum Inside {
+    /// That of this attempt.
+    Attempt(Current),
+    /// One without an attempt of its own, within the body of this one. It does not see that attempt,
+    /// but calls in it may not use its key, and share its permit.
+    Within(Current),
+}
+
+impl Inside {
+    fn innermost(&self) -> &Current {
+        let (Self::Attempt(current) | Self::Within(current)) = self;
+        current
+    }
 }
 
 /// The attempt that this task runs for, inside the body of an idempotent function.
@@ -34,13 +51,33 @@ tokio::task_local! {
 pub struct Current(Arc<Lease>);
 
 /// The attempt that this task runs for, if any.
+///
+/// The body of a batch, and one that runs without protection, have none, also where they are called
+/// inside the body of another function.
 pub fn current() -> Option<Current> {
-    CURRENT.try_with(Current::clone).ok()
+    let of_body = |inside: &Inside| match inside {
+        Inside::Attempt(current) => Some(current.clone()),
+        Inside::Within(_) => None,
+    };
+    CURRENT.try_with(of_body).ok().flatten()
+}
+
+/// The innermost attempt around this task, whether or not the body that runs is its own.
+pub(crate) fn enclosing() -> Option<Current> {
+    CURRENT.try_with(|inside| inside.innermost().clone()).ok()
+}
+
+/// Runs a body that has no attempt of its own.
+pub(crate) async fn without_attempt<F: Future>(body: F) -> F::Output {
+    match enclosing() {
+        Some(around) => around.conceal(body).await,
+        None => body.await,
+    }
 }
 
 /// Whether an attempt of this task, or one around it, holds `key` of `instance`.
 pub(crate) fn holds(instance: usize, key: &RecordKey) -> bool {
-    CURRENT.try_with(|current| current.holds(instance, key)).unwrap_or(false)
+    CURRENT.try_with(|inside| inside.innermost().holds(instance, key)).unwrap_or(false)
 }
 
 impl Current {
@@ -116,8 +153,13 @@ impl Current {
         self.scope(future).await
     }
 
-    pub(crate) fn scope<F: Future>(self, future: F) -> TaskLocalFuture<Self, F> {
-        CURRENT.scope(self, future)
+    pub(crate) fn scope<F: Future>(self, future: F) -> TaskLocalFuture<Inside, F> {
+        CURRENT.scope(Inside::Attempt(self), future)
+    }
+
+    /// As [`scope`](Self::scope), for a body within this attempt's that has none of its own.
+    pub(crate) fn conceal<F: Future>(self, future: F) -> TaskLocalFuture<Inside, F> {
+        CURRENT.scope(Inside::Within(self), future)
     }
 
     fn holds(&self, instance: usize, key: &RecordKey) -> bool {

@@ -22,12 +22,12 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// Until then it is polled by its caller, in the caller's task. The runtime, the current
 /// [span](tracing::Span), the [ambient](crate::ambient) token and scope, and the instance that
-/// `testing::scoped` put in place are those of the first poll; they are in place in the new task as
-/// well. Task-locals of others are not, and neither are the permits and timeouts of the middleware
+/// `testing::scoped` put in place are those of the first poll inside a tokio runtime; they are in
+/// place in the new task as well. Task-locals of others are not, and neither are the permits and timeouts of the middleware
 /// around the caller.
 ///
-/// A future that was never polled is dropped. So is one that was first polled outside of a tokio
-/// runtime, and one whose runtime has shut down. A future that panics is not polled again.
+/// A future that was never polled inside a tokio runtime is dropped, and so is one whose runtime has
+/// shut down. A future that panics is not polled again.
 ///
 /// ```
 /// use idempotent_runtime::detach::detachable;
@@ -50,7 +50,6 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// assert_eq!(ended.await, Ok("finished"));
 /// # }
 /// ```
-///
 pub fn detachable<F>(future: F) -> Detachable<F::Output>
 where
     F: Future + Send + 'static,
@@ -64,7 +63,7 @@ where
 pub struct Detachable<T> {
     /// Absent once it has ended or panicked.
     future: Option<Boxed<T>>,
-    /// Absent before the first poll, and outside of a runtime.
+    /// Absent before the first poll inside a runtime.
     surroundings: Option<Surroundings>,
     /// A function, because `Drop` cannot ask for the bounds of a task.
     detach: fn(Surroundings, Boxed<T>),

@@ -91,6 +91,10 @@ async fn run<T: DeserializeOwned>(
         let text = "an answer that a script writes cannot be encrypted";
         return Err(call.error(ErrorKind::Misconfigured).with_message(text));
     }
+    if !call.policy.may_run() {
+        let text = "`repeats_only` does not go together with `run_effect`";
+        return Err(call.error(ErrorKind::Misconfigured).with_message(text));
+    }
     let config = core.config.load_full();
     let block_retention = whole_millis(config.block_retention);
     let retention = call.policy.retention;

@@ -200,10 +200,11 @@ impl<'a> Operation<'a> {
     }
 
     /// Answers repeats, and runs nothing. A call whose body would run is refused with
-    /// [`StoreFull`](ErrorKind::StoreFull), and leaves no record.
+    /// [`StoreFull`](crate::ErrorKind::StoreFull), and leaves no record.
     ///
     /// This is for callers that are overloaded, or over a limit of their own, and still replay what
-    /// was done before. `run_effect` does not know it.
+    /// was done before. `run_effect` refuses it as
+    /// [`Misconfigured`](crate::ErrorKind::Misconfigured).
     ///
     /// ```
     /// use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode};

@@ -1,5 +1,6 @@
 //! A panic is recorded and goes on.
 
+use idempotent_runtime::codec::{CodecError, StoredBytes};
 use idempotent_runtime::store::State;
 use idempotent_runtime::{Abandon, Answers, Error, ErrorKind, Mode};
 use serde::{Deserialize, Serialize, Serializer};
@@ -95,6 +96,54 @@ async fn a_value_whose_encoding_panics_is_recorded_without_it() {
         assert_eq!(bench.runs(), 1);
         let record = bench.op().get().await.unwrap().unwrap();
         assert_eq!((record.head.state, record.value), (State::Succeeded, None));
+    }
+}
+
+/// A value that brings its own bytes, and panics over those that it is named after.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bytes {
+    Unwritable,
+    Unreadable,
+}
+
+impl StoredBytes for Bytes {
+    fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError> {
+        assert_ne!(*self, Self::Unwritable);
+        bytes.push(1);
+        Ok(())
+    }
+
+    fn from_bytes(_: &[u8]) -> Result<Self, CodecError> {
+        panic!("boom")
+    }
+}
+
+#[tokio::test]
+async fn a_value_whose_own_bytes_panic_is_not_run_for_again() {
+    for (value, repeat) in [
+        (Bytes::Unwritable, ErrorKind::ResultUnavailable),
+        (Bytes::Unreadable, ErrorKind::Undecodable),
+    ] {
+        for bench in both() {
+            let body = || {
+                let ledger = bench.ledger.clone();
+                async move {
+                    ledger.record("k");
+                    Ok::<_, Error>(value)
+                }
+            };
+            let first = bench.op().run_as(Answers::bytes(), body()).await.unwrap();
+            assert_eq!(first.value, value);
+            let run = bench.op().run_as(Answers::bytes(), body()).await;
+            assert_eq!(run.unwrap_err().kind(), repeat);
+            let in_place = bench.op().run_in_place(Answers::bytes(), body()).await;
+            assert_eq!(in_place.unwrap_err().kind(), repeat);
+            assert_eq!(bench.runs(), 1);
+
+            bench.op().forget(false).await.unwrap();
+            let moved = bench.op().run_in_place(Answers::bytes(), body()).await.unwrap();
+            assert_eq!((moved.value, bench.runs()), (value, 2));
+        }
     }
 }
 

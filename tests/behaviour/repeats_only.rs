@@ -1,10 +1,11 @@
 //! Calls that take answers and run nothing.
 
-use idempotent_runtime::{Error, ErrorKind, Idempotency, OnStoreError};
+use idempotent_runtime::testing::Verb;
+use idempotent_runtime::{Error, ErrorKind, Idempotency, OnStoreError, Outcome};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{both, remote, remote_with, strong, until};
+use support::{OwnError, both, neighbour, remote, remote_with, strong, until};
 use tokio::sync::Semaphore;
 
 fn must_not_run() -> impl Future<Output = Result<usize, Error>> {
@@ -68,6 +69,12 @@ async fn a_call_for_repeats_only_runs_nothing_without_protection() {
     let off = Idempotency::builder().disabled().build().unwrap();
     let refused = off.operation("o").key(1).repeats_only().run(must_not_run()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::StoreFull);
+    let rows = off.operation("o").repeats_only();
+    let rows = rows.run_batch([(1, ()), (2, ())], |_| async { unreachable!("it ran") });
+    for answer in rows.await {
+        let refused: Error = answer.map(|outcome: Outcome<u8>| outcome.value).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::StoreFull);
+    }
 }
 
 #[tokio::test]
@@ -77,4 +84,38 @@ async fn a_call_for_repeats_only_inside_a_body_has_no_share_in_its_permit() {
     let body =
         async move { inner.operation("inner").key(1).repeats_only().run(must_not_run()).await };
     assert_eq!(bench.op().run(body).await.unwrap_err().kind(), ErrorKind::StoreFull);
+}
+
+/// It asks the store for all callers of its process, and must not take their run from them.
+#[tokio::test]
+async fn a_call_for_repeats_only_that_came_first_leaves_the_run_to_those_behind_it() {
+    let bench = remote();
+    let elsewhere = neighbour(&bench);
+    let go = Arc::new(Semaphore::new(0));
+    let failing = tokio::spawn({
+        let (elsewhere, go) = (elsewhere.clone(), Arc::clone(&go));
+        async move {
+            let body = async {
+                elsewhere.ledger.record("k");
+                go.acquire().await.unwrap().forget();
+                Err::<usize, _>(OwnError::new("busy"))
+            };
+            elsewhere.op().run(body).await
+        }
+    });
+    until(|| elsewhere.runs() == 1).await;
+    let first = tokio::spawn({
+        let bench = bench.clone();
+        async move { bench.op().repeats_only().run(must_not_run()).await }
+    });
+    until(|| bench.store.calls(Verb::Watch) > 0).await;
+    let second = bench.spawn();
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+    go.add_permits(1);
+    assert_eq!(failing.await.unwrap().unwrap_err().0, "busy");
+    assert_eq!(second.await.unwrap().unwrap(), 1);
+    assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::StoreFull);
+    bench.at_rest().await;
 }

@@ -153,6 +153,17 @@ async fn keys_in_another_slot_are_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
+async fn an_effect_for_repeats_only_is_refused_and_does_not_happen() {
+    let shop = Shop::open(RedisServer::start(), 10).await;
+    let effect = Effect::new(DEDUCT).key("stock:{lamp}").arg(1);
+    let order = shop.order(1).repeats_only();
+    let error = order.run_effect::<i64>(&shop.redis, &effect).await.unwrap_err();
+    assert_eq!((error.kind(), error.body_ran()), (ErrorKind::Misconfigured, false));
+    assert!(error.message().contains("`repeats_only`"), "{error}");
+    assert_eq!((shop.stock().await, shop.order(1).get().await.unwrap()), (10, None));
+}
+
+#[tokio::test]
 async fn an_effect_of_other_arguments_is_a_mismatch() {
     let shop = Shop::open(RedisServer::start(), 10).await;
     let run = |count: i64| {

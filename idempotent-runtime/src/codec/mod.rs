@@ -17,7 +17,7 @@ use std::fmt::Debug;
 
 #[cfg(feature = "msgpack")]
 pub use self::message_pack::MessagePack;
-pub(crate) use self::registry::{Codecs, spare};
+pub(crate) use self::registry::{Codecs, own_bytes, spare};
 #[cfg(feature = "encryption")]
 pub use self::seal::Encryption;
 pub use self::{

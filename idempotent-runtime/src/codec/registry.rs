@@ -178,6 +178,30 @@ pub(crate) mod spare {
     }
 }
 
+/// Values that bring their own bytes.
+pub(crate) mod own_bytes {
+    use super::{CodecError, DECODING, ENCODING, caught, id, started};
+    use crate::codec::StoredBytes;
+
+    /// The name in errors.
+    const NAME: &str = "bytes of its own";
+
+    pub(crate) fn encode<T: StoredBytes>(value: &T) -> Result<Vec<u8>, CodecError> {
+        caught(ENCODING, NAME, || {
+            let mut out = started(id::BYTES);
+            value.write_to(&mut out)?;
+            Ok(out)
+        })
+    }
+
+    pub(crate) fn decode<T: StoredBytes>(stored: &[u8]) -> Result<T, CodecError> {
+        match stored.split_first() {
+            Some((&id::BYTES, bytes)) => caught(DECODING, NAME, || T::from_bytes(bytes)),
+            _ => Err(CodecError::new("the stored value was written by a codec")),
+        }
+    }
+}
+
 const ENCODING: &str = "encoding the value";
 const DECODING: &str = "decoding the stored value";
 

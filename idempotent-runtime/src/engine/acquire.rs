@@ -67,10 +67,7 @@ pub(crate) enum FirstStep<'a> {
 /// Asks a local store, and none if the instance is disabled.
 pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
     if call.core().is_disabled() {
-        return FirstStep::Acquired(match call.policy.may_run() {
-            true => Acquired::Disabled,
-            false => Acquired::OverLimit { limit: 0 },
-        });
+        return FirstStep::Acquired(while_disabled(call));
     }
     if !call.core().local {
         return FirstStep::Waits(Awaited::default());
@@ -96,6 +93,14 @@ pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
             let answer = BeginAnswer::new(answer, call.called_at);
             FirstStep::Acquired(acquired(call, answer, None, around))
         }
+    }
+}
+
+/// What a call gets from an instance that is disabled.
+pub(super) fn while_disabled(call: &Prepared<'_>) -> Acquired<'static> {
+    match call.policy.may_run() {
+        true => Acquired::Disabled,
+        false => Acquired::OverLimit { limit: 0 },
     }
 }
 

@@ -122,7 +122,7 @@ impl Drop for Permit {
 
 /// The permit of the body around this call, if it belongs to the same instance.
 pub(crate) fn around(instance: usize) -> Option<Arc<Permit>> {
-    let of_body = || current::current().and_then(|current| of_attempt(&current, instance));
+    let of_body = || current::enclosing().and_then(|current| of_attempt(&current, instance));
     let of_batch = || {
         let around = AROUND.try_with(Clone::clone).ok()?;
         (around.0 == instance).then(|| around.1.upgrade())?

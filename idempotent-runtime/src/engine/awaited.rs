@@ -4,6 +4,9 @@
 //! waits for learns from any later number how many have failed since, however late it looks. That
 //! keeps callers that are woken together from running one after the other: one that is slow to wake
 //! counts what the others ran meanwhile.
+//!
+//! A record that was lost or has expired is followed by one whose numbers begin anew. All of its
+//! attempts began while the call waited.
 
 /// How many failed attempts a call waits for. Those who wait for one that fails run one after the
 /// other, so with more of them each would make another run of a body that is bound to fail.
@@ -27,6 +30,20 @@ pub(super) struct Attempts {
     pub(super) failed: Option<u32>,
 }
 
+impl Attempts {
+    /// An attempt was seen to run. If it, or one after it, has failed, that was under an earlier record.
+    pub(super) fn runs(&mut self, number: u32) {
+        self.running = Some(number);
+        self.failed = self.failed.filter(|&failed| failed < number);
+    }
+
+    /// An attempt was seen to have failed. If a later one has run, that was under an earlier record.
+    pub(super) fn fails(&mut self, number: u32) {
+        self.failed = Some(number);
+        self.running = self.running.filter(|&running| running <= number);
+    }
+}
+
 impl Awaited {
     /// Whether the call has waited for as many failed attempts as it may.
     pub(super) fn is_over(&self) -> bool {
@@ -45,8 +62,7 @@ impl Awaited {
 
     /// The record says that an attempt runs.
     pub(super) fn sees_running(&mut self, number: u32) {
-        self.failed += number.saturating_sub(self.number.unwrap_or(number));
-        // A smaller number is that of a later record.
+        self.fail(self.passed(number));
         self.number = Some(number);
     }
 
@@ -54,7 +70,10 @@ impl Awaited {
     /// was running: if it does not know which, it was this one.
     pub(super) fn sees_failed(&mut self, number: u32) {
         let next = number.saturating_add(1);
-        self.failed += next.saturating_sub(self.number.unwrap_or(number));
+        self.fail(match self.number {
+            None => 1,
+            Some(_) => self.passed(next),
+        });
         self.number = Some(next);
     }
 
@@ -67,15 +86,30 @@ impl Awaited {
 
     /// An attempt was granted to the call. `false` if others ran and failed before it.
     pub(super) fn may_run(&self, number: u32) -> bool {
-        let passed = number.saturating_sub(self.number.unwrap_or(number));
-        self.failed + passed < MOST_FAILED
+        self.failed.saturating_add(self.passed(number)) < MOST_FAILED
+    }
+
+    fn fail(&mut self, attempts: u32) {
+        self.failed = self.failed.saturating_add(attempts);
+    }
+
+    /// How many attempts have failed between the one that is known and this one.
+    fn passed(&self, number: u32) -> u32 {
+        match self.number {
+            // That of a later record. One less than the next one is none: an attempt whose lease was
+            // over may have renewed it.
+            Some(known) if number.saturating_add(1) < known => number.saturating_sub(1),
+            Some(known) => number.saturating_sub(known),
+            None => 0,
+        }
     }
 
     /// A slot's callers have seen this; when the call joined them, they had seen `at_join`.
     pub(super) fn hears(&mut self, attempts: Attempts, at_join: Attempts) {
         if self.number.is_none() {
             // What failed before it came is none of its business.
-            self.number = at_join.failed.map(|failed| failed.saturating_add(1));
+            let next = at_join.failed.map(|failed| failed.saturating_add(1));
+            self.number = next.max(at_join.running);
         }
         if let Some(running) = attempts.running {
             self.reach(running);
@@ -88,7 +122,7 @@ impl Awaited {
     /// All attempts before this one have failed. What a slot has seen may be old: nothing goes back.
     fn reach(&mut self, number: u32) {
         let known = self.number.unwrap_or(number);
-        self.failed += number.saturating_sub(known);
+        self.fail(number.saturating_sub(known));
         self.number = Some(known.max(number));
     }
 }
@@ -144,6 +178,71 @@ mod tests {
             awaited.sees_failed(1);
         });
         assert_eq!(count, 1);
+    }
+
+    #[test]
+    fn all_attempts_of_a_later_record_count() {
+        let failing = failed(|awaited| {
+            awaited.sees_running(9);
+            awaited.sees_failed(1);
+            awaited.sees_failed(1);
+        });
+        assert_eq!(failing, 1);
+        let running = failed(|awaited| {
+            awaited.sees_running(9);
+            awaited.sees_running(3);
+            awaited.sees_running(3);
+        });
+        assert_eq!(running, 2);
+        let mut awaited = Awaited::told_of(9);
+        assert!(awaited.may_run(1) && awaited.may_run(2) && !awaited.may_run(3));
+        awaited.sees_failed(1);
+        assert!(awaited.may_run(2) && !awaited.may_run(3));
+    }
+
+    #[test]
+    fn the_largest_numbers_are_counted_without_overflow() {
+        let count = failed(|awaited| {
+            awaited.sees_running(1);
+            awaited.sees_failed(u32::MAX);
+            awaited.sees_running(1);
+            awaited.sees_failed(u32::MAX);
+            assert!(!awaited.may_run(u32::MAX));
+        });
+        assert_eq!(count, u32::MAX);
+    }
+
+    #[test]
+    fn a_lease_that_was_over_and_is_renewed_is_no_later_record() {
+        let count = failed(|awaited| {
+            awaited.sees_lease_over(4);
+            awaited.sees_running(4);
+            awaited.sees_lease_over(4);
+            awaited.sees_running(5);
+        });
+        assert_eq!(count, 0);
+    }
+
+    #[test]
+    fn an_attempt_that_ran_when_the_caller_came_is_the_first_that_counts() {
+        // Another one failed between the two, before the caller came.
+        let came = slot(7, 5);
+        assert_eq!(failed(|awaited| awaited.hears(came, came)), 0);
+        assert_eq!(failed(|awaited| awaited.hears(slot(7, 7), came)), 1);
+    }
+
+    #[test]
+    fn a_slot_forgets_what_it_saw_under_an_earlier_record() {
+        let mut attempts = Attempts::default();
+        attempts.runs(8);
+        attempts.fails(8);
+        attempts.runs(9);
+        assert_eq!((attempts.running, attempts.failed), (Some(9), Some(8)));
+        attempts.runs(1);
+        assert_eq!((attempts.running, attempts.failed), (Some(1), None));
+        attempts.runs(9);
+        attempts.fails(1);
+        assert_eq!((attempts.running, attempts.failed), (None, Some(1)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Many calls of one operation: one `begin` for all, one body, one end for all.
 
-use super::acquire::{Acquired, acquired};
+use super::acquire::{Acquired, acquired, while_disabled};
 use super::admission::{Full, Permit, with_permit};
 use super::ask::look;
 use super::backoff::Backoff;
@@ -8,11 +8,12 @@ use super::begin::{BeginAnswer, RESEND_PAUSE, SENDS, unanswered};
 use super::call::Prepared;
 use super::core::Core;
 use super::release::{self, AtStake, Copies, Unused};
-use super::run::{Decision, conclude, decide, refuse, unprotected, verb, warn_disabled};
+use super::run::{Decision, conclude, decide, refuse, unprotected, verb};
 use super::running::Running;
 use super::settle::{self, Handoff};
 use crate::answers::Answers;
 use crate::clock::Moment;
+use crate::current::without_attempt;
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
@@ -94,7 +95,8 @@ async fn execute<I, T, E, B, F>(
         let permit = granted.iter().find_map(|grant| grant.running.as_ref()?.lease().permit());
         let permit = permit.map(|permit| Arc::downgrade(&permit));
         let identity = items[granted[0].index].call.instance.identity();
-        let results = with_permit(identity, permit, async { body(taken).await }).await;
+        let body = without_attempt(async { body(taken).await });
+        let results = with_permit(identity, permit, body).await;
         timer.stop();
         settle(items, granted, results, answers).await;
     }
@@ -150,41 +152,11 @@ async fn ask<T, E>(
         return Vec::new();
     }
     let calls: Vec<_> = indexes.iter().map(|&index| &items[index].call).collect();
-    if calls[0].core().is_disabled() {
-        calls.into_iter().for_each(warn_disabled);
-        return indexes.iter().map(|&index| Grant { index, running: None }).collect();
-    }
-    // One body takes one permit, however many calls it runs for.
-    let (permit, over_limit) = match admit(calls[0]).await {
-        Ok(permit) => (permit, None),
-        Err(limit) => (None, Some(limit)),
+    let acquired = match calls[0].core().is_disabled() {
+        true => calls.iter().map(|call| while_disabled(call)).collect(),
+        false => acquire_many(&calls).await,
     };
-    let begun = match over_limit {
-        None => begin_many(&calls).await,
-        Some(_) => look_at_many(&calls).await,
-    };
-    let mut acquired: Vec<_> = calls
-        .iter()
-        .zip(begun)
-        .map(|(call, answer)| match over_limit {
-            Some(limit) if matches!(answer.answer, Ok(Begun::Fresh(_))) => {
-                Acquired::OverLimit { limit }
-            }
-            _ => acquired(call, answer, None, permit.clone()),
-        })
-        .collect();
-    arm_many(calls[0].core(), &mut acquired).await;
-    let mut confirmed = Vec::with_capacity(acquired.len());
-    for acquired in acquired {
-        confirmed.push(match acquired {
-            Acquired::Granted(running) if !running.is_armed() => match running.confirm().await {
-                Ok(running) => Acquired::Granted(running),
-                Err(error) => Acquired::TooLate(error),
-            },
-            acquired => acquired,
-        });
-    }
-    let decided = calls.iter().zip(confirmed).map(|(call, acquired)| {
+    let decided = calls.iter().zip(acquired).map(|(call, acquired)| {
         let acquired = match acquired {
             // Those that were confirmed first have waited for the others.
             Acquired::Granted(running) => match running.in_time() {
@@ -208,6 +180,41 @@ async fn ask<T, E>(
         }
     }
     granted
+}
+
+/// Begins many calls in one go, and confirms those that are granted.
+async fn acquire_many<'a>(calls: &[&Prepared<'a>]) -> Vec<Acquired<'a>> {
+    // One body takes one permit, however many calls it runs for.
+    let (permit, over_limit) = match admit(calls[0]).await {
+        Ok(permit) => (permit, None),
+        Err(limit) => (None, Some(limit)),
+    };
+    let begun = match over_limit {
+        None => begin_many(calls).await,
+        Some(_) => look_at_many(calls).await,
+    };
+    let mut acquired: Vec<_> = calls
+        .iter()
+        .zip(begun)
+        .map(|(call, answer)| match over_limit {
+            Some(limit) if matches!(answer.answer, Ok(Begun::Fresh(_))) => {
+                Acquired::OverLimit { limit }
+            }
+            _ => acquired(call, answer, None, permit.clone()),
+        })
+        .collect();
+    arm_many(calls[0].core(), &mut acquired).await;
+    let mut confirmed = Vec::with_capacity(acquired.len());
+    for acquired in acquired {
+        confirmed.push(match acquired {
+            Acquired::Granted(running) if !running.is_armed() => match running.confirm().await {
+                Ok(running) => Acquired::Granted(running),
+                Err(error) => Acquired::TooLate(error),
+            },
+            acquired => acquired,
+        });
+    }
+    confirmed
 }
 
 /// Arms the keys that block in one go. What is not answered is armed again by itself when it is

@@ -5,7 +5,7 @@
 
 use super::lease::Lease;
 use super::running::Running;
-use crate::current::Current;
+use crate::current::{Current, enclosing};
 use crate::observe::{BodyTimer, LoggedKey};
 use pin_project_lite::pin_project;
 use std::future::Future;
@@ -58,7 +58,12 @@ impl<F> Body<F> {
     pub(super) fn clear(self: Pin<&mut Self>) {
         let mut this = self.project();
         match this.surroundings.take() {
-            None => this.future.set(None),
+            // Cleared before, mostly.
+            None if this.future.is_none() => {}
+            None => match enclosing() {
+                None => this.future.set(None),
+                Some(around) => drop(around.conceal(Dropped(this.future))),
+            },
             Some(Surroundings { current, span, timer }) => {
                 let _entered = span.enter();
                 // Dropped rather than polled: the scope drops what it holds with `current` in
@@ -76,7 +81,11 @@ impl<F: Future> Future for Body<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.as_mut().project();
         let polled = match this.surroundings {
-            None => Polled(this.future).poll_once(context),
+            None => match enclosing() {
+                None => Polled(this.future).poll_once(context),
+                // Its own attempt is none, and that of the body around it is not its own.
+                Some(around) => pin!(around.conceal(Polled(this.future))).poll(context),
+            },
             Some(Surroundings { current, span, .. }) => {
                 let _entered = span.enter();
                 pin!(current.clone().scope(Polled(this.future))).poll(context)

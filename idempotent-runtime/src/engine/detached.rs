@@ -99,7 +99,11 @@ where
             match progress {
                 Progress::Over(answer) => return Poll::Ready(answer),
                 Progress::Waits(rest) => *this = Self::Waits(rest),
-                Progress::InPlace(rest) => *this = Self::InPlace(rest),
+                Progress::InPlace(rest) => {
+                    *this = Self::InPlace(rest);
+                    // Its body has been polled, and wakes this task.
+                    return Poll::Pending;
+                }
             }
         }
         match this {
@@ -115,7 +119,7 @@ enum Progress<'a, T, E> {
     Over(Result<Outcome<T>, E>),
     /// What is left of it.
     Waits(Waiting<'a, T, E>),
-    /// What is left of it goes on when it is dropped.
+    /// What is left of it goes on when it is dropped. Its body was polled within this poll.
     InPlace(InPlace<T, E>),
 }
 
@@ -128,7 +132,14 @@ impl<'a, T, E> Progress<'a, T, E> {
         match self {
             Self::Over(answer) => answer,
             Self::Waits(rest) => rest.await,
-            Self::InPlace(rest) => rest.await,
+            Self::InPlace(mut rest) => {
+                let mut was_polled = true;
+                poll_fn(move |context| match mem::take(&mut was_polled) {
+                    true => Poll::Pending,
+                    false => Pin::new(&mut rest).poll(context),
+                })
+                .await
+            }
         }
     }
 }
@@ -217,7 +228,7 @@ where
             drop(end);
             Progress::Over(unprotected(answer))
         };
-        detach.run(body, then, context)
+        detach.run(Box::pin(Body::new(body)), then, context)
     }
 }
 
@@ -240,7 +251,7 @@ where
     /// behind when it is dropped.
     fn run<A, N>(
         self,
-        mut attempt: Pin<Box<A>>,
+        attempt: Pin<Box<A>>,
         then: N,
         context: &mut Context<'_>,
     ) -> Progress<'a, T, E>
@@ -249,6 +260,8 @@ where
         N: FnOnce(A::Output) -> Progress<'static, T, E> + Send + 'static,
     {
         let Self { call, answers, surroundings, moves } = self;
+        // Dropped in reverse: if an attempt panics, a shutdown waits for its destructors.
+        let (then, mut attempt) = (then, attempt);
         if let Poll::Ready(output) = attempt.as_mut().poll(context) {
             // A body's destructors are part of it.
             drop(attempt);

@@ -11,7 +11,7 @@ use super::release::{self, Copies, Unused};
 use super::settle::{self, Ended, Handoff, Settlement, Verb};
 use crate::clock::Moment;
 use crate::config::{LONGEST, Mode, OnUnrecorded};
-use crate::current::{Current, current};
+use crate::current::{Current, enclosing};
 use crate::error::{Error, ErrorKind};
 use crate::observe::{self, StoreTimer};
 use crate::options::Policy;
@@ -56,7 +56,7 @@ impl<'a> Running<'a> {
         let operation = call.operation.clone();
         let identity = call.instance.identity();
         let terms = call.terms(sent_at);
-        let lease = Lease::new(operation, call.key.clone(), attempt, &terms, identity, current());
+        let lease = Lease::new(operation, call.key.clone(), attempt, &terms, identity, enclosing());
         let lease = Arc::new(lease);
         if let Some(permit) = permit {
             permit.runs();
@@ -96,7 +96,7 @@ impl<'a> Running<'a> {
         let terms = Terms { length: LONGEST, max_run: LONGEST, ..call.terms(now) };
         // Of no instance: it keeps no call from its key, not even those inside it.
         let lease =
-            Lease::new(call.operation.clone(), call.key.clone(), attempt, &terms, 0, current());
+            Lease::new(call.operation.clone(), call.key.clone(), attempt, &terms, 0, enclosing());
         let Policy { max_value_bytes, on_unrecorded, .. } = call.policy;
         Self {
             instance: call.instance.clone(),

@@ -198,7 +198,7 @@ impl Slots {
         drop(shard);
         let mut state = lock(&member.slot.state);
         if let Shared::Failed { number } = shared {
-            state.attempts.failed = Some(number);
+            state.attempts.fails(number);
         }
         state.seat = Seat::Settled(fingerprint, shared);
         drop(state);
@@ -257,7 +257,7 @@ impl Member {
 
     /// The caller that asks the store saw that an attempt of another process has failed.
     pub(super) fn failed_elsewhere(&self, number: u32) {
-        lock(&self.slot.state).attempts.failed = Some(number);
+        lock(&self.slot.state).attempts.fails(number);
         self.slot.changed.notify_waiters();
     }
 
@@ -269,7 +269,7 @@ impl Member {
     /// The caller that asks the store was told that an attempt of another process holds the key.
     pub(crate) fn in_flight_elsewhere(&self, number: u32, left: Duration) {
         let mut state = lock(&self.slot.state);
-        state.attempts.running = Some(number);
+        state.attempts.runs(number);
         state.in_flight = Some(left);
         drop(state);
         self.slot.changed.notify_waiters();
@@ -287,7 +287,7 @@ impl Member {
     /// Whose lease it is that the body runs under.
     pub(crate) fn held_by(&self, lease: &Arc<Lease>) {
         let mut state = lock(&self.slot.state);
-        state.attempts.running = Some(lease.attempt().number);
+        state.attempts.runs(lease.attempt().number);
         state.holder = Some(Arc::clone(lease));
     }
 
