@@ -2,7 +2,7 @@
 
 use idempotent_runtime::store::{State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
-use idempotent_runtime::{Abandon, Error, ErrorKind, Outcome};
+use idempotent_runtime::{Abandon, Error, ErrorKind, Mode, Outcome};
 use std::time::Duration;
 use support::{Bench, LEASE, OwnError, both, poll_at_most, remote, until, until_async};
 
@@ -81,6 +81,27 @@ async fn one_that_fails_frees_its_key_and_leaves_the_others_alone() {
         let state = bench.op().key(2_u8).get().await.unwrap().unwrap().head.state;
         assert_eq!(state, State::FailedFree);
         bench.at_rest().await;
+    }
+}
+
+/// The end of a failed row is recorded before the batch returns: nobody has to wait for it.
+#[tokio::test]
+async fn a_failed_row_runs_again_as_soon_as_the_batch_has_returned() {
+    for mode in [Mode::Strong, Mode::Reject] {
+        for abandon in [Abandon::Retry, Abandon::Block] {
+            for bench in both() {
+                let op = || bench.op().mode(mode).abandon(abandon).wait(Duration::ZERO);
+                let body = |items: Vec<u8>| async move {
+                    let answer = |item| if item == 2 { Err(OwnError::new("no")) } else { Ok(item) };
+                    items.into_iter().map(answer).collect()
+                };
+                let answers = op().run_batch([1_u8, 2, 3].map(|key| (key, key)), body).await;
+                assert_eq!(answers[1].as_ref().unwrap_err().0, "no");
+                let again: Result<u8, Error> = op().key(2_u8).run(async { Ok(9) }).await;
+                assert_eq!(again.unwrap(), 9, "{mode:?}, {abandon:?}");
+                bench.at_rest().await;
+            }
+        }
     }
 }
 

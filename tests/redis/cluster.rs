@@ -1,4 +1,7 @@
-//! In a cluster: the contract, keys in every slot, slots that move, and masters that end.
+//! In a cluster: the contract, keys in every slot, slots that move or that nobody serves, and
+//! masters that end.
+
+mod unserved;
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{

@@ -195,3 +195,25 @@ async fn many_who_wait_in_one_process_cost_a_handful_of_commands() {
     process.ends_clean().await;
     other.ends_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_row_runs_again_as_soon_as_the_batch_has_returned() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let process = quiet(&site).await;
+        for mode in [Mode::Strong, Mode::Reject] {
+            let key = |row: u8| format!("{mode:?} {row}");
+            let body = |rows: Vec<u8>| async move {
+                let answer = |row| if row == 2 { Err(OwnError::new("no")) } else { Ok(row) };
+                rows.into_iter().map(answer).collect()
+            };
+            let op = |key: &str| process.op(key).mode(mode).wait(Duration::ZERO);
+            let rows = [1_u8, 2, 3].map(|row| (key(row), row));
+            let answers = op("batch").run_batch(rows, body).await;
+            assert_eq!(answers[1].as_ref().unwrap_err().0, "no");
+            let again: Result<u8, Error> = op(&key(2)).run(async { Ok(9) }).await;
+            assert_eq!(again.unwrap(), 9, "{mode:?}");
+        }
+        process.ends_clean().await;
+    }
+}

@@ -128,12 +128,24 @@ impl Cluster {
 
     /// Moves a slot with all its records from one master to another, as `redis-cli` does it.
     pub async fn move_slot(&self, slot: u16, from: usize, to: usize) {
+        self.begin_move(slot, from, to).await;
+        self.end_move(slot, from, to).await;
+    }
+
+    /// Announces that a slot moves. Its records stay where they are.
+    pub async fn begin_move(&self, slot: u16, from: usize, to: usize) {
         let (source, target) = (&self.nodes[from], &self.nodes[to]);
         let (source_id, target_id) = (self.id(source).await, self.id(target).await);
+        set_slot(&mut target.connection().await, slot, "IMPORTING", &source_id).await;
+        set_slot(&mut source.connection().await, slot, "MIGRATING", &target_id).await;
+    }
+
+    /// Moves the records of a slot whose move has begun, and then the slot.
+    pub async fn end_move(&self, slot: u16, from: usize, to: usize) {
+        let (source, target) = (&self.nodes[from], &self.nodes[to]);
+        let target_id = self.id(target).await;
         let mut at_source = source.connection().await;
         let mut at_target = target.connection().await;
-        set_slot(&mut at_target, slot, "IMPORTING", &source_id).await;
-        set_slot(&mut at_source, slot, "MIGRATING", &target_id).await;
         loop {
             let mut list = ::redis::cmd("CLUSTER");
             list.arg("GETKEYSINSLOT").arg(slot).arg(7);
@@ -151,6 +163,25 @@ impl Cluster {
         set_slot(&mut at_source, slot, "NODE", &target_id).await;
     }
 
+    /// Takes a slot from the master that owns it, whose records stay, and gives it to nobody.
+    pub async fn unassign(&self, slot: u16) {
+        let mut connection = self.nodes[owner_of(slot)].connection().await;
+        let mut command = ::redis::cmd("CLUSTER");
+        let () = command.arg("DELSLOTS").arg(slot).query_async(&mut connection).await.unwrap();
+    }
+
+    /// Gives a slot that nobody serves back to its first owner.
+    pub async fn assign(&self, slot: u16) {
+        add_slots(&self.nodes[owner_of(slot)].url(), slot, slot).await;
+    }
+
+    /// The slot of a key.
+    pub async fn slot_of(&self, name: &str) -> u16 {
+        let mut connection = self.nodes[0].connection().await;
+        let mut command = ::redis::cmd("CLUSTER");
+        command.arg("KEYSLOT").arg(name).query_async(&mut connection).await.unwrap()
+    }
+
     /// Waits until a replica has taken the place of its master.
     pub async fn until_promoted(&self, replica: usize) {
         until_role(&self.nodes[replica], "master").await;
@@ -166,6 +197,12 @@ impl Cluster {
 fn slots_of(master: usize) -> (u16, u16) {
     let border = |index: usize| u16::try_from(usize::from(SLOTS) * index / MASTERS).unwrap();
     (border(master), border(master + 1) - 1)
+}
+
+/// The master that owns a slot when a cluster starts.
+pub fn owner_of(slot: u16) -> usize {
+    let owns = |master: &usize| slot <= slots_of(*master).1;
+    (0..MASTERS).find(owns).unwrap()
 }
 
 async fn add_slots(url: &str, first: u16, last: u16) {

@@ -78,6 +78,8 @@ struct Disturbance {
 struct Key {
     steps: Vec<KeyStep>,
     resolved: Vec<Resolved>,
+    /// Times at which a value that is no record was in the place of its record.
+    foreign: Vec<Range<u64>>,
 }
 
 impl Key {
@@ -137,6 +139,9 @@ impl History {
                     let key = self.keys.entry(key).or_default();
                     key.resolved.push(Resolved { at, answer });
                 }
+                What::Foreign { key, for_nanos } => {
+                    self.keys.entry(key).or_default().foreign.push(at..at + for_nanos);
+                }
                 What::Of { key, call: number, step } => {
                     let call = CallId { process, number };
                     self.keys.entry(key).or_default().steps.push(KeyStep { at, call, step });
@@ -145,14 +150,24 @@ impl History {
         }
     }
 
-    /// The steps of a key in their order, one a line.
+    /// The steps of a key and the disturbances until its last one, in their order, one a line.
     pub fn story(&self, key: &str) -> String {
-        let mut steps: Vec<_> = self.keys.get(key).map_or(&[][..], |it| &it.steps).iter().collect();
-        steps.sort_by_key(|step| step.at);
+        let steps = self.keys.get(key).map_or(&[][..], |it| &it.steps);
         let line = |KeyStep { at, call, step }: &KeyStep| {
-            format!("{at} process {} call {}: {step:?}\n", call.process, call.number)
+            (*at, format!("{at} process {} call {}: {step:?}\n", call.process, call.number))
         };
-        steps.into_iter().map(line).collect()
+        let mut lines: Vec<_> = steps.iter().map(line).collect();
+        let times = || steps.iter().map(|step| step.at);
+        if let (Some(first), Some(last)) = (times().min(), times().max()) {
+            let time = |it: &&Disturbance| it.time.start <= last && first <= it.time.end;
+            let line = |Disturbance { by, process, time }: &Disturbance| {
+                let whom = process.map_or("the server".to_owned(), |it| format!("process {it}"));
+                (time.start, format!("{} {whom}: {by} until {}\n", time.start, time.end))
+            };
+            lines.extend(self.disturbances.iter().filter(time).map(line));
+        }
+        lines.sort();
+        lines.into_iter().map(|(_, line)| line).collect()
     }
 
     /// How many processes were killed.

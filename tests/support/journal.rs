@@ -45,6 +45,11 @@ pub enum What {
         key: String,
         answer: Option<String>,
     },
+    /// A value that is no record was where the record of the key is to be, for so long.
+    Foreign {
+        key: String,
+        for_nanos: u64,
+    },
     /// A step of one call.
     Of {
         key: String,

@@ -168,12 +168,13 @@ impl RedisServer {
         }
     }
 
-    /// Ends it without a warning and starts it again with more arguments. Returns while it reads
-    /// what it has on disk.
+    /// Ends it without a warning and starts it again, this once with more arguments. Returns while
+    /// it reads what it has on disk.
     pub fn restart_loading(&mut self, arguments: &[&str]) {
         self.kill();
-        self.arguments.extend(arguments.iter().map(|it| (*it).to_owned()));
-        self.child = spawn(&self.binary, self.port, self.directory.path(), &self.arguments);
+        let mut all = self.arguments.clone();
+        all.extend(arguments.iter().map(|it| (*it).to_owned()));
+        self.child = spawn(&self.binary, self.port, self.directory.path(), &all);
     }
 
     /// Stops the process where it is; [`go_on`](Self::go_on) lets it continue.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// What a worker is told to do: its only argument, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,6 +51,13 @@ pub enum Work {
     Endless { ranks: usize, generation: u64 },
     /// As `Endless`, with calls of all kinds.
     Mixed { ranks: usize, generation: u64 },
+}
+
+/// The generation of the keys at this time: the number of times that so many milliseconds have
+/// passed.
+pub fn nth(generation: u64) -> u128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    since.as_millis() / u128::from(generation)
 }
 
 /// A worker process, which is killed with this value.

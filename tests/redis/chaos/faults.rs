@@ -1,5 +1,7 @@
 //! Faults of processes and servers.
 
+use crate::foreign;
+use crate::loading::load_slowly;
 use crate::scene::{LEASE, Scene};
 use rand::RngExt as _;
 use rand::rngs::StdRng;
@@ -74,6 +76,10 @@ pub(crate) enum Fault {
     Error(&'static Provoked),
     /// A script that does not end: the server answers nothing but that it is busy.
     Busy,
+    /// Values of other programs are where records are to be.
+    Foreign,
+    /// The server is restarted, and reads its records slowly.
+    Loading,
     /// Sentinels are asked to make another server the master.
     Failover,
 }
@@ -171,7 +177,8 @@ impl Fault {
         all.extend([Self::KillProcess; 4]);
         // Calls are refused after one lease, and what they left is released for another one.
         all.extend([1.3, 2.0, 3.5].map(Self::StallServer));
-        all.extend([Self::PauseProcess, Self::PauseProcess, Self::RestartServer, Self::Busy]);
+        all.extend([Self::PauseProcess, Self::PauseProcess, Self::RestartServer]);
+        all.extend([Self::Busy, Self::Foreign, Self::Loading]);
         all
     }
 
@@ -218,6 +225,23 @@ impl Fault {
                 be_busy(servers.master().await).await;
                 "BUSY"
             }
+            Self::Foreign => {
+                let keys = foreign::keys(rng);
+                let connection = servers.master().await.connection().await;
+                let refused = async || count(&connection, "errorstat_WRONGTYPE").await;
+                foreign::be_in_the_way(&connection, &keys, refused).await;
+                for key in keys {
+                    let what = What::Foreign { key, for_nanos: now() - from };
+                    scene.journal.note_at(from, 0, what);
+                }
+                "WRONGTYPE"
+            }
+            Self::Loading => {
+                let Servers::One(server) = servers else { return };
+                scene.journal.note(What::ServerRestarted);
+                load_slowly(server).await;
+                "LOADING"
+            }
             Self::Failover => {
                 let Servers::Replicated(all) = servers else { return };
                 fail_over(all).await;
@@ -255,7 +279,7 @@ impl Provoked {
 }
 
 /// The number of times that a server has seen something, by its own figures.
-async fn count(connection: &MultiplexedConnection, field: &str) -> u64 {
+pub(crate) async fn count(connection: &MultiplexedConnection, field: &str) -> u64 {
     let mut command = redis::cmd("INFO");
     let text = command.arg("everything").query_async::<String>(&mut connection.clone()).await;
     let text = text.unwrap();
@@ -263,7 +287,7 @@ async fn count(connection: &MultiplexedConnection, field: &str) -> u64 {
     line.unwrap_or_default().trim_start_matches("count=").trim().parse().unwrap_or(0)
 }
 
-async fn send(connection: &mut MultiplexedConnection, words: &[&str]) {
+pub(crate) async fn send(connection: &mut MultiplexedConnection, words: &[&str]) {
     let mut command = redis::cmd(words[0]);
     let sent = command.arg(&words[1..]).query_async::<redis::Value>(connection).await;
     sent.unwrap_or_else(|error| panic!("{words:?}: {error}"));

@@ -1,6 +1,14 @@
-//! Processes that make calls of every kind, and everything that may happen to them and to their
-//! server: kills, pauses, stalls longer than a lease, restarts, planned failovers, and every error
-//! that a server can be made to answer.
+//! Processes that make calls of every kind, and what may happen to them and to their server: kills,
+//! pauses, stalls longer than a lease, restarts, planned failovers, and errors of the server.
+//!
+//! The errors are those of the table in `docs/redis.md` that one server can be made to answer while
+//! it runs: OOM, NOREPLICAS, MISCONF, READONLY, MASTERDOWN, NOPERM, NOAUTH, NOSCRIPT, BUSY, LOADING,
+//! WRONGTYPE and too many clients. There is no cluster here, so nobody is told of MOVED, ASK,
+//! TRYAGAIN, CROSSSLOT or CLUSTERDOWN; `cluster` in the tests has those that a cluster answers with,
+//! and `faults::refusals` has every row of the table.
+//!
+//! A WRONGTYPE comes of a value that is put under a name before its key is called for the first
+//! time. In the place of a record it would lose the record.
 //!
 //! ```text
 //! CHAOS_SECONDS=120 CHAOS_SEED=7 scripts/test-long chaos
@@ -12,6 +20,8 @@
 #![allow(clippy::print_stdout)]
 
 mod faults;
+mod foreign;
+mod loading;
 mod scene;
 
 use self::faults::{Fault, Servers};

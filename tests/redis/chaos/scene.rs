@@ -1,17 +1,19 @@
 //! The processes, what they write down, and what it comes to.
 
 use idempotent_runtime::Abandon;
+use idempotent_runtime::store::MemoryStore;
 use rand::RngExt as _;
 use rand::rngs::StdRng;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use support::calls::Terms;
 use support::history::{History, Report};
 use support::journal::{Event, Journal, Reader, What, now};
 use support::plan::Mix;
-use support::redis::TempDirectory;
+use support::redis::{TempDirectory, record_name};
 use support::until;
-use support::worker::{Orders, Reach, Work, Worker};
+use support::worker::{Orders, Reach, Work, Worker, nth};
 
 /// Short, so that a stall which is longer takes little time.
 pub(crate) const LEASE: Duration = Duration::from_millis(1_500);
@@ -19,6 +21,8 @@ const WORKERS: usize = 3;
 const TASKS: usize = 24;
 /// Keys that fit into the orders of one process.
 const AT_ONCE: usize = 2_000;
+/// Keys are others after so many milliseconds.
+const GENERATION: u64 = 5_000;
 /// Memory that a process may take on while it works, in bytes.
 const GROWTH: u64 = 64 << 20;
 
@@ -87,7 +91,7 @@ impl Scene {
             long: 15,
             long_millis: LEASE.as_millis() as u64 * 3 / 2,
         };
-        let work = Work::Mixed { ranks: 300, generation: 5_000 };
+        let work = Work::Mixed { ranks: 300, generation: GENERATION };
         Worker::start_beside(&self.orders(work, mix))
     }
 
@@ -180,4 +184,16 @@ impl Scene {
 fn terms() -> Terms {
     let lease = LEASE.as_millis() as u64;
     Terms { lease, wait: 1_000, ..Terms::new("chaos", Abandon::Retry) }
+}
+
+/// The generation of the keys that are called at this time.
+pub(crate) fn generation() -> u128 {
+    nth(GENERATION)
+}
+
+/// The name of a key's record.
+pub(crate) fn record(key: &str) -> String {
+    let terms = terms();
+    let idem = terms.instance(Arc::new(MemoryStore::new()));
+    record_name(&idem.operation(terms.operation).key(key).record_key().unwrap())
 }

@@ -9,13 +9,13 @@ use rand::{RngExt as _, SeedableRng as _};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use support::calls::{Caller, Told, until_exists};
 use support::journal::{Journal, What};
 use support::kind::Kind;
 use support::plan::{Plan, Zipf};
 use support::sentinel::MASTER;
-use support::worker::{Orders, Reach, Work, end_with_whoever_started_this};
+use support::worker::{Orders, Reach, Work, end_with_whoever_started_this, nth};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
@@ -118,12 +118,6 @@ async fn work(caller: Caller, orders: Orders, mut rng: StdRng) {
             }
         }
     }
-}
-
-/// The number of times that so many milliseconds have passed.
-fn nth(generation: u64) -> u128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    since.as_millis() / u128::from(generation)
 }
 
 async fn rest(rng: &mut StdRng) {

@@ -117,7 +117,7 @@ impl Check<'_> {
         }
         counts.lost = self.calls.values().filter(|call| call.lost).count();
         for (id, call) in self.cut_calls() {
-            let called = self.steps.iter().find(|step| step.call == *id).map_or(0, |step| step.at);
+            let called = self.called(*id);
             let stage = match (&call.start, call.end) {
                 (Some(_), Some(_)) => &mut counts.cut.after_body,
                 (Some(_), None) => &mut counts.cut.in_body,
@@ -129,6 +129,11 @@ impl Check<'_> {
             *stage += 1;
         }
         KeyReport { counts, value, violations: Vec::new() }
+    }
+
+    /// The time at which a call was made.
+    fn called(&self, id: CallId) -> u64 {
+        self.steps.iter().find(|step| step.call == id).map_or(0, |step| step.at)
     }
 
     /// Calls without an answer, of processes that were killed.
@@ -260,7 +265,7 @@ impl Check<'_> {
                 Step::Value { .. } => ended,
                 Step::OwnError => call.failed,
                 Step::Refused { kind, body_ran, .. } => {
-                    *body_ran == started && self.may_be_refused(kind, ended)
+                    *body_ran == started && self.may_be_refused(kind, ended, *id, *at)
                 }
                 _ => true,
             };
@@ -287,7 +292,7 @@ impl Check<'_> {
         }
     }
 
-    fn may_be_refused(&self, kind: &str, ended: bool) -> bool {
+    fn may_be_refused(&self, kind: &str, ended: bool, id: CallId, at: u64) -> bool {
         match kind {
             "InProgress" | "StoreUnavailable" | "ShuttingDown" => true,
             "Superseded" => ended,
@@ -296,8 +301,31 @@ impl Check<'_> {
             "StoreFull" | "NotReplicated" | "Misconfigured" => {
                 !self.history.disturbances.is_empty()
             }
+            "Undecodable" => {
+                let called = self.called(id);
+                self.key.foreign.iter().any(|time| time.start <= at && called <= time.end)
+            }
             _ => false,
         }
+    }
+
+    /// `true` if a call without a start may have left its key blocked at that time. The right to
+    /// start was granted, and then the call and its server were kept apart: until it has taken the
+    /// right back, nobody else can tell that it did not start.
+    fn may_block(&self, id: CallId, call: &Call, at: u64) -> bool {
+        let gave_up = |it: &&KeyStep| match &it.step {
+            Step::Refused { kind, .. } => kind == "StoreUnavailable",
+            Step::Gone => true,
+            _ => false,
+        };
+        let called = self.called(id);
+        let under_way = call.answer.is_none_or(|answer| at < answer);
+        let left = self.steps.iter().copied().filter(|it| it.call == id).any(|it| gave_up(&it));
+        call.start.is_none()
+            && called <= at
+            && (under_way || left)
+            && self.history.was_disturbed(id.process, &(called..at))
+            && self.history.was_disturbed(id.process, &(at..at))
     }
 
     /// A refusal for something that had not happened at that time.
@@ -319,7 +347,9 @@ impl Check<'_> {
                 let started = |call: &Call| call.start.is_some_and(|start| start.at <= at);
                 // Killed between the right to start and the start.
                 let cut = self.cut_calls().any(|(_, call)| call.start.is_none());
-                let grounds = cut || self.calls.values().any(started);
+                let grounds = cut
+                    || self.calls.values().any(started)
+                    || others.any(|(other, call)| self.may_block(*other, call, at));
                 (!grounds).then_some(Broken::UnknownWithoutStart)
             }
             _ => None,

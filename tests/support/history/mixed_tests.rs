@@ -75,6 +75,19 @@ fn an_unknown_outcome_of_a_body_that_never_started_is_found() {
     // It may have been killed between the right to start and the start.
     let cut = story().step(1, 1, Step::Call).event(1, What::Killed);
     cut.turned_away(2, 1, "Indeterminate").keeps_all(RETRY);
+    // It may be kept from taking the right to start back, but not by what is long over, by what
+    // happened to others, or after it was told that another call runs.
+    let apart = |story: Story| story.turned_away(2, 1, "Indeterminate");
+    let called = || story().step(1, 1, Step::Call);
+    let ends = |story: Story| story.refused(1, 1, "StoreUnavailable", NONE);
+    ends(apart(called().disturbed(0, 1))).keeps_all(RETRY);
+    apart(ends(called().disturbed(0, 1))).keeps_all(RETRY);
+    ends(apart(called())).breaks(RETRY, Broken::UnknownWithoutStart);
+    ends(apart(called().disturbed(3, 1))).breaks(RETRY, Broken::UnknownWithoutStart);
+    let long_over = called().disturbed(0, 1).time_passes(110);
+    ends(apart(long_over)).breaks(RETRY, Broken::UnknownWithoutStart);
+    let told = called().disturbed(0, 1).refused(1, 1, "InProgress", NONE);
+    apart(told).breaks(RETRY, Broken::UnknownWithoutStart);
 }
 
 #[test]
@@ -153,4 +166,23 @@ fn a_key_that_is_stuck_is_found() {
     for story in fine {
         story.history(RETRY).check_swept().assert_kept();
     }
+}
+
+#[test]
+fn a_foreign_value_excuses_refusals_of_its_key_while_it_is_there_and_nothing_else() {
+    let foreign = |story: Story, key: &str| {
+        story.event(0, What::Foreign { key: key.to_owned(), for_nanos: 2 })
+    };
+    let story = || foreign(Story::about("retry:1"), "retry:1");
+    let refused = |story: Story| story.turned_away(1, 1, "Undecodable");
+    refused(story()).run(2, 1, 1, 10, "a").keeps_all(RETRY);
+    refused(foreign(Story::about("retry:1"), "retry:2")).breaks(RETRY, Broken::WrongReport);
+    refused(story().time_passes(3)).breaks(RETRY, Broken::WrongReport);
+    foreign(refused(Story::about("retry:1")), "retry:1").breaks(RETRY, Broken::WrongReport);
+    // Its body runs once and is told of, as any other, and a call gets through in the end.
+    let twice = refused(story()).run(1, 2, 1, 10, "a").run(2, 1, 2, 11, "b").report(RETRY);
+    assert!(twice.broken(Broken::StartAfterSuccess));
+    let ran = story().start(1, 1, 1, 10).refused(1, 1, "Undecodable", HELD);
+    ran.breaks(RETRY, Broken::WrongReport);
+    assert!(refused(story()).history(RETRY).check_swept().broken(Broken::Stuck));
 }

@@ -220,10 +220,14 @@ pub(super) async fn single(
 
 impl Nodes {
     fn client(&self, timeouts: Timeouts, on_push: OnPush) -> Result<ClusterClient, StoreError> {
+        let [shortest, longest] = retry_waits(timeouts.response);
         // Only the whole of a call is bounded: a part that times out would be sent again.
         let builder = ClusterClientBuilder::new(self.nodes.clone())
             .connection_timeout(timeouts.connect)
             .overall_response_timeout(Some(timeouts.response))
+            .retries(CLUSTER_RETRIES)
+            .min_retry_wait(shortest)
+            .max_retry_wait(longest)
             .connection_concurrency_limit(CLUSTER_CONCURRENCY)
             .tcp_settings(TcpSettings::default().set_nodelay(true))
             .use_protocol(ProtocolVersion::RESP3)
@@ -244,6 +248,20 @@ impl Nodes {
             _ => connect_error(error),
         }
     }
+}
+
+/// The number of times that the client of a cluster sends a command again: after a redirection, a
+/// lost connection, or an answer that asks for patience, such as CLUSTERDOWN and TRYAGAIN.
+const CLUSTER_RETRIES: u32 = 16;
+
+/// The shortest and the longest pause before a command that was answered so is sent again, in
+/// milliseconds. All of them together take half of the time for a call: the caller is then told
+/// what the cluster answered. With the client's own pauses, of more than a second each, the time
+/// would be over first, and nobody would learn why.
+fn retry_waits(response: Duration) -> [u64; 2] {
+    let longest = response.as_millis() / (2 * u128::from(CLUSTER_RETRIES));
+    let longest = u64::try_from(longest).unwrap_or(u64::MAX).max(2);
+    [longest / 2, longest]
 }
 
 /// How many commands of one runtime are under way to a node at once. More only queue there.
