@@ -96,7 +96,7 @@ pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
     }
 }
 
-/// What a call gets from an instance that is disabled.
+/// The answer of a disabled instance to a call.
 pub(super) fn while_disabled(call: &Prepared<'_>) -> Acquired<'static> {
     match call.policy.may_run() {
         true => Acquired::Disabled,

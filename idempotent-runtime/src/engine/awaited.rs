@@ -8,7 +8,7 @@
 //! A record that was lost or has expired is followed by one whose numbers begin anew. All of its
 //! attempts began while the call waited.
 
-/// How many failed attempts a call waits for. Those who wait for one that fails run one after the
+/// The number of failed attempts that a call waits for. Those who wait for one that fails run one after the
 /// other, so with more of them each would make another run of a body that is bound to fail.
 pub(crate) const MOST_FAILED: u32 = 2;
 
@@ -93,7 +93,7 @@ impl Awaited {
         self.failed = self.failed.saturating_add(attempts);
     }
 
-    /// How many attempts have failed between the one that is known and this one.
+    /// The number of attempts that failed between the one that is known and this one.
     fn passed(&self, number: u32) -> u32 {
         match self.number {
             // That of a later record. One less than the next one is none: an attempt whose lease was
