@@ -6,7 +6,7 @@ use crate::keeping::note_headers;
 use crate::layer::IdempotencyLayer;
 use crate::settings::{Host, Settings};
 use bytes::Bytes;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use idempotent_runtime::key::{KeyPart, RecordKey};
 use idempotent_runtime::store::{Claim, Forgotten, Record, Resolved, State};
 use idempotent_runtime::{Abandon, Ambient, Answers, Error, Operation, Resolution, ambient};
@@ -84,6 +84,9 @@ pub struct StoredExchange {
     pub attempt: u32,
     /// The stored response, as a repeat gets it; `None` if there is none, or if it was not kept.
     pub response: Option<Response<Bytes>>,
+    /// The status that the handler answered with; of a response that was not kept, too, unless an
+    /// operator resolved the key without one.
+    pub status: Option<StatusCode>,
     /// The time for which other requests stay away from the key; zero if nothing holds it.
     pub lease_left: Duration,
     /// The time until the record is forgotten.
@@ -218,9 +221,14 @@ impl RecordHandle {
 /// A record and its response.
 pub(crate) fn read(operation: &Operation<'_>, record: &Record) -> Result<StoredExchange, Error> {
     let stored = operation.value_of(record, Answers::<Stored, Error>::bytes())?;
-    let response = match stored {
-        Some(Exchange::Whole { response, .. }) => Some(response),
-        Some(Exchange::Live(_) | Exchange::Flowed(_)) | None => None,
+    let (response, status) = match stored {
+        Some(Exchange::Whole { response, .. }) => {
+            let status = response.status();
+            (Some(response), Some(status))
+        }
+        Some(Exchange::Live(response)) => (None, Some(response.status())),
+        Some(Exchange::Flowed(status)) => (None, Some(status)),
+        None => (None, None),
     };
     let Record { head, ttl, .. } = record;
     let (lease_left, abandon) = match head.attempt.claim {
@@ -233,6 +241,7 @@ pub(crate) fn read(operation: &Operation<'_>, record: &Record) -> Result<StoredE
         state: head.state,
         attempt: head.attempt.number,
         response,
+        status,
         lease_left,
         expires_in: *ttl,
         abandon,

@@ -76,7 +76,8 @@ pub(crate) fn refusal(error: &Error) -> Problem {
     problem
 }
 
-fn not_retained(status: StatusCode) -> Problem {
+/// The problem of a request that was handled with this status, of which nothing else was kept.
+pub(crate) fn not_retained(status: StatusCode) -> Problem {
     let status = status.as_u16();
     let detail = format!(
         "handled before with status {status}, but the result was not retained (it was not \

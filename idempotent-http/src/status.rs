@@ -5,7 +5,7 @@ use crate::identity::{Identity, known, path};
 use crate::layer::IdempotencyLayer;
 use crate::problem::Dialect;
 use crate::record::{StoredExchange, read};
-use crate::response::refusal;
+use crate::response::{not_retained, refusal};
 use crate::settings::{Presence, Settings};
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -163,7 +163,9 @@ fn stands(settings: &Settings, found: StoredExchange) -> Result<Response<Bytes>,
     }
     match (found.state, found.response) {
         (State::Succeeded, Some(response)) => Ok(done(response)),
-        (State::Succeeded, None) => Err(problem(ProblemType::ResultNotRetained)),
+        (State::Succeeded, None) => {
+            Err(found.status.map_or_else(|| problem(ProblemType::ResultNotRetained), not_retained))
+        }
         (State::FailedFinal | State::Taken, _) => Err(problem(ProblemType::ResultUnreadable)),
         // Free: the next request with the key is handled.
         (State::Processing | State::Abandoned | State::FailedFree, _) => Err(unknown()),

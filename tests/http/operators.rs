@@ -288,6 +288,7 @@ async fn a_stream_has_no_response_to_look_at() {
         server.post("/orders", "k").await;
         let found = orders(&layer).get().await.unwrap().unwrap();
         assert_eq!((found.state, found.response.is_none()), (State::Succeeded, true));
+        assert_eq!(found.status, Some(StatusCode::OK));
     }
 }
 
