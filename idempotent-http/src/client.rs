@@ -94,14 +94,14 @@ impl Retry {
         self
     }
 
-    /// How often a request is sent at most; at least once, whatever is set here.
+    /// Sets the largest number of attempts; at least one, whatever is set here.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
         self
     }
 
-    /// How long all attempts together may take, pauses included.
+    /// Sets the time for all attempts together, pauses included.
     ///
     /// A server that dies while it handles a request leaves its key taken until its lease ends, 30
     /// seconds by default: less patience than that gives up on it.
@@ -111,7 +111,7 @@ impl Retry {
         self
     }
 
-    /// How long one attempt may take, until the whole answer is there. A time-out of the request's
+    /// Sets the time for one attempt, until the whole answer is there. A time-out of the request's
     /// own goes before; one of its client's does not count.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
@@ -233,7 +233,7 @@ impl Retry {
     }
 }
 
-/// How a request was sent: an extension of its response.
+/// The key and the number of attempts of a request: an extension of its response.
 ///
 /// If the response is one after which the request is to be sent again, later: with this key.
 #[derive(Clone, Debug)]
@@ -241,7 +241,7 @@ impl Retry {
 pub struct Sent {
     /// The value of the key's header. `None` if the request had none.
     pub key: Option<HeaderValue>,
-    /// How often it was sent.
+    /// The number of attempts.
     pub attempts: u32,
 }
 
@@ -253,7 +253,7 @@ fn built(request: RequestBuilder) -> Result<(Client, Request), SendError> {
     }
 }
 
-/// Whether the client refuses a request as it is. A redirect to an address that it refuses is another
+/// `true` if the client refuses a request as it is. A redirect to an address that it refuses is another
 /// thing: the request was sent.
 fn is_never_sent(error: &reqwest::Error, request: &Request) -> bool {
     error.is_builder() && error.url() == Some(request.url())

@@ -105,7 +105,7 @@ impl FormTokens {
         self.with(|it| it.owner = Some(Arc::new(owner)))
     }
 
-    /// How long a form can be sent.
+    /// Sets the lifetime of tokens; ten minutes by default.
     #[must_use]
     pub fn expire(self, expire: Duration) -> Self {
         self.with(|it| it.expire = expire)
@@ -174,7 +174,7 @@ impl Settings {
         }
     }
 
-    /// Whose form it is; refused if that matters and is not known.
+    /// The owner of a form; refused if tokens are bound and it is not known.
     fn owner(&self, parts: &Parts) -> Result<Option<String>, Problem> {
         match &self.owner {
             None => Ok(None),

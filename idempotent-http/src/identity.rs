@@ -15,7 +15,7 @@ use idempotent_runtime::{Ambient, Mode, Operation, ambient};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What tells a request from others.
+/// The parts of a request that tell it from others.
 pub(crate) struct Known<B> {
     pub(crate) key: Option<String>,
     pub(crate) scope: Option<String>,
@@ -129,7 +129,7 @@ fn is_scoped_outside() -> bool {
     ambient::current().is_some_and(|ambient| ambient.scope.is_some())
 }
 
-/// What is in place for the handler: what another layer put there, and what is known here.
+/// The ambient values for the handler: those of another layer, and those that are known here.
 pub(crate) fn place(key: Option<String>, scope: Option<&str>) -> Ambient {
     let mut place = ambient::current().unwrap_or_default();
     if let Some(key) = key {

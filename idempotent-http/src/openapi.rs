@@ -118,7 +118,7 @@ impl IdempotencyDocs {
         }
     }
 
-    /// Whether responses with a status, as the document writes it, are stored.
+    /// `true` if responses with a status, as the document writes it, are stored.
     fn stores(&self, status: &str) -> bool {
         let status = status.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
         status.is_some_and(|status| self.settings.stores(status))

@@ -1,4 +1,4 @@
-//! How many keys one client may begin in a period, so that none fills the store.
+//! Limit on the keys that one client may begin in a period, so that none fills the store.
 //!
 //! A key counts when its handler starts for the first time. Until then it has a place among those
 //! that ask, so that many new keys at once do not pass together; requests with one key share a
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The most scopes that are counted at one time. One more makes the oldest period end early.
-const MOST_SCOPES: usize = 1 << 16;
+pub(crate) const MOST_SCOPES: usize = 1 << 16;
 
 impl IdempotencyLayer {
     /// Limits the keys that requests of one [`scope`](Self::scope) may begin in a period; without a

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 type Hook = dyn Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync;
 
-/// How refusals look.
+/// The form of refusals.
 #[derive(Clone, Default)]
 pub(crate) struct Refusals {
     hook: Option<Arc<Hook>>,

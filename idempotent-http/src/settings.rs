@@ -1,4 +1,4 @@
-//! What a layer does, and where.
+//! Settings of a layer.
 
 use crate::headers::HeaderChoices;
 use crate::key::Sources;
@@ -75,7 +75,7 @@ pub(crate) struct Found {
     warned: OnceLock<()>,
 }
 
-/// What the layer is for.
+/// The use of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
     /// Responses are stored and replayed.
@@ -84,7 +84,7 @@ pub(crate) enum Usage {
     AmbientToken,
 }
 
-/// Whether a request may come without a key.
+/// The need for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Optional,
@@ -152,7 +152,7 @@ impl Settings {
         self.is_enabled && !method.is_safe() && self.methods.contains(method)
     }
 
-    /// Whether another handler may start: those whose client has gone are bounded.
+    /// `true` if another handler may start: those whose client has gone are bounded.
     pub(crate) fn may_start_handlers(&self) -> bool {
         self.orphans.count() < self.max_orphans
     }

@@ -51,11 +51,11 @@ impl IdempotencyLayer {
     }
 }
 
-/// Answers `GET` with where a key stands. See [`IdempotencyLayer::status`].
+/// Service that reports the state of a key to `GET`. See [`IdempotencyLayer::status`].
 ///
 /// The key is read from where the layer reads it, and the scope is resolved as the layer resolves it:
 /// the key of another principal is unknown. The payload is not compared, so that without a scope
-/// whoever has a key can read its answer.
+/// any client that knows a key can read its answer.
 ///
 /// | the key | the answer |
 /// | --- | --- |
@@ -74,7 +74,7 @@ pub struct StatusService {
     route: Option<Route<'static>>,
 }
 
-/// Whose keys are asked about.
+/// The route whose keys are asked about.
 #[derive(Clone, Debug)]
 struct Route<'a> {
     method: Method,
@@ -152,7 +152,7 @@ fn asked(parts: &Parts) -> Option<Route<'_>> {
     Some(Route { method, path: named("path").unwrap_or(Cow::Borrowed(path(parts))) })
 }
 
-/// Where a key stands.
+/// The answer about a key.
 fn stands(settings: &Settings, found: StoredExchange) -> Result<Response<Bytes>, Problem> {
     if found.is_in_progress() {
         let after = settings.retry_after.unwrap_or(SECOND).min(found.lease_left);

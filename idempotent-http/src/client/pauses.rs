@@ -20,7 +20,7 @@ impl Pauses {
 
     /// The pause before the next attempt.
     ///
-    /// What the server asks for is a lower bound, and the backoff is the other: a server that asks for
+    /// The time that the server asks for is a lower bound, and the backoff is the other: a server that asks for
     /// nothing, or whose clock makes it ask for nothing, is not asked in a loop. A server that names a
     /// time knows better than a backoff of more than a second. Up to a half is added at random, at
     /// most half of the longest backoff, so that clients which were told the same time do not come

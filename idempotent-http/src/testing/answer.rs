@@ -61,7 +61,7 @@ impl Answer {
         }
     }
 
-    /// Whether the layer let the body flow, and kept nothing of it.
+    /// `true` if the layer let the body flow, and kept nothing of it.
     pub(super) fn is_live(&self) -> bool {
         self.response.headers().contains_key(IDEMPOTENT_STORED)
     }
