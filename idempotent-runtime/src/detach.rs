@@ -21,10 +21,10 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Continues `future` in a task of its own if it is dropped after its first poll and before its end.
 ///
 /// Until then it is polled by its caller, in the caller's task. The runtime, the current
-/// [span](tracing::Span), the [ambient](crate::ambient) token and scope, and the instance that
-/// `testing::scoped` put in place are those of the first poll inside a tokio runtime; they are in
-/// place in the new task as well. Task-locals of others are not, and neither are the permits and
-/// timeouts of the middleware around the caller.
+/// [span](tracing::Span), the [ambient] token and scope, and the instance that `testing::scoped` put
+/// in place are those of the first poll inside a tokio runtime; they are in place in the new task as
+/// well. Task-locals of others are not, and neither are the permits and timeouts of the middleware
+/// around the caller.
 ///
 /// A future that was never polled inside a tokio runtime is dropped, and so is one whose runtime has
 /// shut down. A future that panics is not polled again.
