@@ -9,6 +9,7 @@ use idempotent_http::{FormTokens, IdempotencyLayer};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::{Config, Idempotency};
 use support::until;
+use tower::limit::GlobalConcurrencyLimitLayer;
 
 tokio::task_local! {
     static USER: &'static str;
@@ -80,6 +81,29 @@ async fn handlers_whose_clients_have_gone_are_bounded_and_none_is_ended() {
             assert!(open.post("/orders", key).await.is_replay(), "it was ended");
         }
         assert_eq!(open.post("/orders", "new").await.status, 200);
+    }
+}
+
+/// A permit of a limit outside ends with its client, and the handler goes on.
+#[tokio::test]
+async fn clients_that_leave_start_no_more_handlers_behind_a_concurrency_limit_than_may_be_orphaned()
+{
+    for bench in both().await {
+        let (gate, departures) = (Gate::shut(), Departures::default());
+        let layer = bench.layer().max_orphaned_handlers(3);
+        let router = counted(&bench.ledger, held(&gate)).layer(layer);
+        let limited = router.layer(GlobalConcurrencyLimitLayer::new(2));
+        let server = serve(departures.watch(limited)).await;
+        for key in 0..40 {
+            let runs = bench.runs();
+            let client = tokio::spawn(send(server.keyed("/orders", &key.to_string())));
+            until(|| bench.runs() > runs || client.is_finished()).await;
+            client.abort();
+            until(|| departures.count() == bench.runs()).await;
+        }
+        assert_eq!(bench.runs(), 3);
+        gate.admit(3);
+        until(|| bench.idem.in_flight() == 0).await;
     }
 }
 
