@@ -4,7 +4,7 @@ use idempotent_runtime::store::{State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Abandon, Begin, Error, ErrorKind, Mode};
 use std::time::Duration;
-use support::{Bench, LEASE, both, remote, until, until_async};
+use support::{Bench, LEASE, both, neighbour, remote, until, until_async};
 
 const LOST: StoreErrorKind = StoreErrorKind::Unavailable;
 
@@ -313,6 +313,31 @@ async fn a_release_of_a_key_that_may_be_armed_goes_on_for_as_long_as_the_key_wou
         bench.op().get().await.unwrap().is_none()
     })
     .await;
+}
+
+/// A process that cannot reach the store is, to all others, one that died before its body's first
+/// poll. It is for as long as they are apart, and not for as long as the key would block.
+#[tokio::test]
+async fn an_arming_that_was_not_answered_is_unknown_to_others_until_its_release_arrives() {
+    let bench = remote();
+    let other = neighbour(&bench);
+    let ask = async || other.op().abandon(Abandon::Block).mode(Mode::Reject).begin().await.unwrap();
+    bench.store.fault_always(Verb::Arm, Fault::After(LOST));
+    bench.store.fault_always(Verb::Renew, Fault::Before(LOST));
+    bench.store.down(Verb::Release);
+    let refused = run_to_end(&bench, LEASE / 100).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.body_ran()), (ErrorKind::StoreUnavailable, false));
+    assert_eq!(policy(&bench).await, Some(Abandon::Block));
+
+    bench.clock.advance(LEASE);
+    let unknown = ask().await;
+    assert!(matches!(unknown, Begin::Indeterminate { attempt: 1 }), "{unknown:?}");
+    assert_eq!(bench.runs(), 0);
+
+    bench.store.all_up();
+    record_is_gone(&bench).await;
+    let free = ask().await;
+    assert!(matches!(free, Begin::Fresh(_)), "{free:?}");
 }
 
 /// The lease is renewed while it is armed, so its end would never come.
