@@ -57,6 +57,7 @@ mod operation_name;
 mod options;
 mod outcome;
 pub mod problem;
+pub mod protocol;
 mod race;
 mod site;
 pub mod store;
@@ -80,7 +81,7 @@ pub use install::{InstallError, REQUIRE_INSTALLED, require_installed};
 pub use instance::{BuildError, Builder, Drained, Idempotency};
 pub use key::KeyPart;
 pub use operation::{Operation, Outcome, Recorded};
-pub use store::Resolution;
+pub use protocol::Resolution;
 pub use switch::DISABLED;
 pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens, UsedToken};
 
