@@ -20,6 +20,7 @@ enum Told {
 }
 
 /// What an exchange does next.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 enum Then {
     Load,
     Swap(Sent, Answer),
@@ -36,12 +37,12 @@ fn then<R: protocol::Request>(
     match told {
         Told::Nothing => {}
         Told::Found(found) => {
-            exchange.next().expect("nobody has contended yet");
+            exchange.action().expect("nobody has contended yet");
             assert!(exchange.swapped(Swapped::Found(Some(found))).is_none());
         }
         Told::Loaded(record) => exchange.loaded(record),
     }
-    match exchange.next().expect("nobody has contended yet") {
+    match exchange.action().expect("nobody has contended yet") {
         Action::Load => Then::Load,
         Action::Swap(swap) => {
             let done = exchange.swapped(Swapped::Done).expect("what is done is answered");

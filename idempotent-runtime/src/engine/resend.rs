@@ -64,7 +64,7 @@ mod tests {
         let mut resend = Resend::new();
         let full = StoreError::new(StoreErrorKind::Full, "full");
         assert_eq!((resend.after(&full), resend.was_unanswered()), (None, false));
-        assert_eq!(resend.after(&lost().without_effect()).is_some(), true);
+        assert!(resend.after(&lost().without_effect()).is_some());
         assert!(!resend.was_unanswered());
     }
 }

@@ -64,7 +64,7 @@ pub(super) async fn go_on<R: Request>(
     mut exchange: Exchange<R>,
 ) -> Result<R::Answer, StoreError> {
     loop {
-        match exchange.next()? {
+        match exchange.action()? {
             Action::Load => {
                 let loaded = connection.load(key).await?;
                 exchange.loaded(loaded);

@@ -11,7 +11,7 @@ const ROUNDS: usize = 16;
 /// One request under way: asks the table, has the record replaced on the condition that it still is
 /// the one the table was asked about, and looks again if it is not.
 ///
-/// It does no input or output. Its owner does what [`next`](Self::next) says and tells the result,
+/// It does no input or output. Its owner does what [`action`](Self::action) says and tells the result,
 /// until there is an answer:
 ///
 /// ```
@@ -24,7 +24,7 @@ const ROUNDS: usize = 16;
 /// # let request = BeginRequest { token: Token::random(), fingerprint: None, fence_seed: 1, claim };
 /// let mut exchange = Exchange::new(request);
 /// // Nothing is expected to be there, so the first step is to write.
-/// let Ok(Action::Swap(_swap)) = exchange.next() else { unreachable!() };
+/// let Ok(Action::Swap(_swap)) = exchange.action() else { unreachable!() };
 /// let answer = exchange.swapped(Swapped::Done);
 /// assert!(matches!(answer, Some(Begun::Fresh(_))));
 /// ```
@@ -48,6 +48,7 @@ enum Known {
 
 /// The next step of an [`Exchange`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once, one a message")]
 pub enum Action<A> {
     /// Load the record, and tell it to [`Exchange::loaded`].
     Load,
@@ -74,7 +75,7 @@ impl<R: Request> Exchange<R> {
     ///
     /// # Errors
     /// The record was another one at every look.
-    pub fn next(&mut self) -> Result<Action<R::Answer>, StoreError> {
+    pub fn action(&mut self) -> Result<Action<R::Answer>, StoreError> {
         let (found, expected) = match &self.known {
             Known::Nothing => return Ok(Action::Load),
             Known::Expected(found) => (found.as_ref(), true),

@@ -23,7 +23,7 @@ pub trait StoreExt: Store {
     {
         let mut exchange = Exchange::new(request);
         loop {
-            match exchange.next() {
+            match exchange.action() {
                 Ok(Action::Load) => match self.load(key).now() {
                     Ok(Ok(loaded)) => exchange.loaded(loaded),
                     Ok(Err(error)) => return StoreFuture::ready(Err(error)),
@@ -78,7 +78,7 @@ pub trait StoreExt: Store {
                 .into_iter()
                 .map(|(key, request)| {
                     let mut exchange = Exchange::new(request);
-                    let swaps_first = match exchange.next() {
+                    let swaps_first = match exchange.action() {
                         Ok(Action::Swap(swap)) => {
                             swaps.push((key.clone(), swap));
                             true
