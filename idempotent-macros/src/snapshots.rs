@@ -257,7 +257,7 @@ fn file(path: &str) -> String {
 
 /// `scripts/test-long expand` compares the kept text with what `cargo expand` prints.
 #[test]
-fn the_quickstart_expands_to_what_is_kept_and_what_the_readme_shows() {
+fn the_quickstart_expands_to_what_is_kept_and_what_the_docs_show() {
     let kept = file("idempotent-macros/src/snapshots/quickstart_create_order.rs");
     let quickstart = syn::parse_file(&file("examples/quickstart.rs")).unwrap();
     let mut create_order = quickstart
@@ -275,8 +275,8 @@ fn the_quickstart_expands_to_what_is_kept_and_what_the_readme_shows() {
     let expanded = expanded(arguments, quote!(#create_order));
     assert_eq!(expanded.replace(name, "\"quickstart::create_order\""), kept);
 
-    let readme = file("README.md");
+    let page = file("docs/expansion.md");
     for listing in [written, kept] {
-        assert!(readme.contains(&format!("```text\n{listing}```")), "{listing}");
+        assert!(page.contains(&format!("```text\n{listing}```")), "{listing}");
     }
 }
