@@ -1,4 +1,4 @@
-//! What the generated code looks like, pretty-printed.
+//! Snapshots of the generated code, pretty-printed.
 
 use insta::assert_snapshot;
 use proc_macro2::TokenStream;
@@ -15,7 +15,7 @@ fn expanded(arguments: TokenStream, item: TokenStream) -> String {
     pretty(expand::idempotent(arguments, item))
 }
 
-/// A method, expanded inside its `impl` block.
+/// Expands a method inside its `impl` block.
 fn expanded_method(arguments: TokenStream, item: TokenStream) -> String {
     let method = expand::idempotent(arguments, item);
     pretty(quote!(impl Orders { #method }))
@@ -249,7 +249,7 @@ fn derive_mistakes() {
     assert_snapshot!(pretty(quote!(#union #options)));
 }
 
-/// A file of the workspace.
+/// Reads a file of the workspace.
 fn file(path: &str) -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     std::fs::read_to_string(format!("{root}/{path}")).unwrap()
