@@ -79,10 +79,9 @@ impl IdempotencyLayer {
     /// request, and returns the response, or `None` for the usual one.
     ///
     /// [`problem_response`](crate::problem_response) makes the usual one, to be changed. gRPC calls
-    /// are always refused with a gRPC status. A response that the hook returns gets
-    /// the header `Idempotency-Problem` in any case, and `Cache-Control: no-store` and `Retry-After`
-    /// where the hook did not set them. A hook that panics is logged, and the client gets the usual
-    /// response.
+    /// are always refused with a gRPC status. A response that the hook returns gets the header
+    /// `Idempotency-Problem` in any case, and `Cache-Control: no-store` and `Retry-After` where the
+    /// hook did not set them. A hook that panics is logged, and the client gets the usual response.
     ///
     /// With or without a hook, the [`Problem`] is in the extensions of the response, for layers
     /// outside of this one.

@@ -118,7 +118,7 @@ impl Current {
     ///
     /// # Limits
     /// - The request must be the same on every attempt: services refuse a key that comes with another
-    /// payload. Generated values, such as an id or a time, belong in the arguments of the function.
+    ///   payload. Generated values, such as an id or a time, belong in the arguments of the function.
     /// - A service that remembers failures too, as Stripe does, answers the next attempt with the
     ///   failure of the first.
     /// - It is one-way and does not show the key. It is not a secret either: anyone who guesses the
