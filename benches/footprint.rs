@@ -1,4 +1,4 @@
-//! How many bytes a record takes in the memory store.
+//! Memory of a record in the memory store.
 //!
 //! `cargo bench --bench footprint`. Resident memory of the process, so that the allocator's own
 //! rounding counts; Linux only.

@@ -1,4 +1,4 @@
-//! What an attributed call costs on the memory store, as a ratio to a floor of the same run.
+//! Cost of an attributed call on the memory store, as a ratio to a floor of the same run.
 //!
 //! `cargo bench --bench memory`. Floor and call alternate in short rounds, so that both see the same
 //! machine; the ratio is the median over the rounds.

@@ -1,4 +1,4 @@
-//! What an attributed call costs on Redis, as a ratio to plain commands of the same run.
+//! Cost of an attributed call on Redis, as a ratio to plain commands of the same run.
 //!
 //! `cargo bench --bench redis`. Needs redis-server; `IDEMPOTENT_SERVERS` names more. Floor and call
 //! alternate in short rounds on one connection each, so that both see the same machine; ratios are

@@ -1,4 +1,4 @@
-//! The embedded store, and the store with faults while there are none, keep the contract.
+//! The contract suite on the embedded store, and on the fault store without faults.
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store, StoreFuture};

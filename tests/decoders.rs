@@ -1,5 +1,5 @@
-//! What reads stored bytes refuses damage, and misreads nothing. The same as the fuzz targets, on
-//! fewer bytes.
+//! Decoders of stored bytes refuse damaged input and misread nothing. Same as the fuzz targets, on
+//! fewer inputs.
 
 use idempotent_runtime::testing::decoders;
 use proptest::prelude::*;

@@ -12,7 +12,7 @@ use support::{Bench, OwnError, poll_at_most, remote, until};
 
 type Counts = BTreeMap<String, u64>;
 
-/// How often each outcome was counted since the last look.
+/// Counts of each outcome since the last call.
 fn outcomes(snapshotter: &Snapshotter) -> Counts {
     let mut counts = Counts::new();
     for (key, _, _, value) in snapshotter.snapshot().into_vec() {

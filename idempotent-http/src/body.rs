@@ -1,5 +1,5 @@
-//! Bodies that were read, and the body of a response: read whole, read in part and flowing, or passed
-//! on as it came.
+//! Bodies that were read, and the body of a response: read whole, read in part and streamed, or
+//! passed through.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -17,7 +17,7 @@ pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 #[derive(Debug, Default)]
 pub(crate) struct Whole {
     data: Option<Bytes>,
-    /// Boxed: few bodies have any, and this lies in the future of every request.
+    /// Boxed, because few bodies have trailers and every request's future holds this.
     trailers: Option<Box<HeaderMap>>,
 }
 
@@ -38,7 +38,7 @@ impl Whole {
         (self.data.unwrap_or_default(), self.trailers.map(|trailers| *trailers))
     }
 
-    /// The data first, then the trailers.
+    /// Returns the data first, then the trailers.
     pub(crate) fn next_frame(&mut self) -> Option<Frame<Bytes>> {
         match self.data.take() {
             Some(data) => Some(Frame::data(data)),
@@ -66,15 +66,15 @@ impl Whole {
 
 /// The body of a response that went through the layer.
 ///
-/// Its default is an empty one, as layers that answer in place of a service need it.
+/// The default is an empty body, for layers that answer in place of a service.
 pub struct ResponseBody<B>(Kind<B>);
 
 enum Kind<B> {
-    /// As the inner service made it.
+    /// The inner service's body, not read.
     Passed(Pin<Box<B>>),
-    /// Read before.
+    /// A body that was read to its end.
     Whole(Whole),
-    /// Read in part, and flowing.
+    /// A body that was read in part; the rest is streamed.
     Live { read: VecDeque<Bytes>, rest: Pin<Box<B>> },
 }
 
@@ -91,7 +91,7 @@ impl<B> ResponseBody<B> {
         Self(Kind::Whole(whole))
     }
 
-    /// The pieces of a body that were read, and the rest of it.
+    /// Creates a body from the pieces that were read and the rest.
     pub(crate) fn live(read: VecDeque<Bytes>, rest: Pin<Box<B>>) -> Self {
         Self(Kind::Live { read, rest })
     }

@@ -1,4 +1,4 @@
-//! The client's side: a request that is sent until it is answered, each time with the same key.
+//! HTTP client that sends a request until it is answered, each time with the same key.
 //!
 //! ```no_run
 //! use idempotent_http::client::Retry;
@@ -34,27 +34,29 @@ use verdict::Verdict;
 
 /// Sends a request until it is answered, each time with the same key.
 ///
-/// A request that got no answer, or only a part of one, may have been handled or not. Sent again
-/// with its key to a server that honours keys, it is handled once all the same. **Do not use this
-/// against a server that ignores them.**
+/// A request that got no answer, or only a part of one, may have been handled or not. A server that
+/// honours keys handles it once, even if it is sent again. **Do not use this against a server that
+/// ignores keys.**
 ///
-/// # What is sent again
-/// - What got no answer: the connection could not be made, broke, or was silent for too long.
-/// - 408, 425, 429, 500, 502, 503 and 504, and 409 with a `Retry-After`.
+/// # Retries
+/// A request is sent again
+///
+/// - if it got no answer: the connection could not be made, broke, or was silent for too long;
+/// - after 408, 425, 429, 500, 502, 503 and 504, and after 409 with a `Retry-After`.
 ///
 /// The pause between two attempts doubles from attempt to attempt and varies at random. It is longer if
-/// `Retry-After` asks for more, and never shorter because it asks for less. If what it asks for does
-/// not fit into the [patience](Self::patience) that is left, the answer is returned at once.
+/// `Retry-After` asks for more, and never shorter because it asks for less. If the requested pause
+/// does not fit into the [patience](Self::patience) that is left, the answer is returned at once.
 ///
-/// Never sent again: everything else, 422 above all, which says that the key was used for another
+/// All other answers are returned, above all 422, which says that the key was used for another
 /// request. If the server names an [idempotency problem](idempotent_runtime::problem), that decides
 /// instead of the status.
 ///
 /// # The key
 /// A random one, made for each [`send`](Self::send) of a request that is not safe; the response's
-/// extension [`Sent`] and the error have it. It is gone when the future is dropped or the process ends:
-/// where a request must be handled once although its client may crash, make the key first, write it
-/// down beside the work, and [`send_with_key`](Self::send_with_key).
+/// extension [`Sent`] and the error have it. It is lost when the future is dropped or the process
+/// ends. If a request must be handled once even if its client crashes, make the key first, persist
+/// it beside the work, and use [`send_with_key`](Self::send_with_key).
 #[derive(Clone, Debug)]
 pub struct Retry {
     header: HeaderName,
@@ -82,12 +84,12 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// As many attempts as fit into two minutes, up to a hundred.
+    /// Creates a client that makes as many attempts as fit into two minutes, up to a hundred.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The header that carries the key; `Idempotency-Key` if not set.
+    /// Sets the header that carries the key; `Idempotency-Key` by default.
     #[must_use]
     pub fn header(mut self, name: HeaderName) -> Self {
         self.header = name;
@@ -119,8 +121,9 @@ impl Retry {
         self
     }
 
-    /// The first pause between two attempts, and the longest. They double, and vary by up to a half
-    /// so that clients do not come back together. A server that asks for a longer pause gets it.
+    /// Sets the first pause between two attempts and the longest one. Pauses double, and vary by up
+    /// to a half so that clients do not come back together. A server that asks for a longer pause
+    /// gets it.
     #[must_use]
     pub fn pauses(mut self, first: Duration, longest: Duration) -> Self {
         self.first_pause = first;
@@ -128,15 +131,15 @@ impl Retry {
         self
     }
 
-    /// The largest answer that is read, after decompression; 16 MiB if not set. A larger one is an
-    /// [error](SendErrorKind::ResponseTooLarge), which has the key.
+    /// Sets the largest answer that is read, after decompression; 16 MiB by default. A larger one
+    /// is an [error](SendErrorKind::ResponseTooLarge), which has the key.
     #[must_use]
     pub fn max_response_bytes(mut self, bytes: usize) -> Self {
         self.max_response_bytes = bytes;
         self
     }
 
-    /// Sends a request, and reads the whole answer.
+    /// Sends a request and reads the whole answer.
     ///
     /// If the request has the key's header, that is its key. If not, and it is not a safe one, it
     /// gets a new key. The answer may be one that was to be sent again, if there was no time or
@@ -155,8 +158,8 @@ impl Retry {
         self.deliver(&client, request, key).await
     }
 
-    /// As [`send`](Self::send), with a key of the caller's own: 1 to 255 characters of printable
-    /// ASCII. It takes the place of one that the request has.
+    /// Like [`send`](Self::send), with a key of the caller's own: 1 to 255 characters of printable
+    /// ASCII. It replaces a key that the request has.
     ///
     /// # Errors
     /// There was no answer, or one that is too large; or the request could not be sent.
@@ -212,7 +215,7 @@ impl Retry {
             let Some(pause) = pause else {
                 let mut key = request.headers().get(&self.header).cloned();
                 if let Some(key) = &mut key {
-                    // `Debug` does not show it: responses and errors end in logs.
+                    // Hidden in `Debug`, because responses and errors end up in logs.
                     key.set_sensitive(true);
                 }
                 return match answer {
@@ -235,7 +238,7 @@ impl Retry {
 
 /// The key and the number of attempts of a request: an extension of its response.
 ///
-/// If the response is one after which the request is to be sent again, later: with this key.
+/// If the request is to be sent again later, it needs this key.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Sent {
@@ -253,8 +256,8 @@ fn built(request: RequestBuilder) -> Result<(Client, Request), SendError> {
     }
 }
 
-/// `true` if the client refuses a request as it is. A redirect to an address that it refuses is another
-/// thing: the request was sent.
+/// Returns `true` if the client refused the request before sending it. A redirect to an address
+/// that it refuses is different: the request was sent.
 fn is_never_sent(error: &reqwest::Error, request: &Request) -> bool {
     error.is_builder() && error.url() == Some(request.url())
 }

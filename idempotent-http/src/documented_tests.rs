@@ -81,7 +81,7 @@ fn the_documented_defaults_are_those_of_the_code() {
         &[
             format!("Responses of up to {response_bytes} are kept for {retention}, if"),
             format!("end without a pause of {pause} milliseconds"),
-            format!("Keeps responses this long; {retention} if not set"),
+            format!("Sets the retention of responses; {retention} by default"),
             format!("layer in this process; {orphans} by default"),
         ],
     );
@@ -92,8 +92,8 @@ fn the_documented_defaults_are_those_of_the_code() {
     assert_stated(
         "idempotent-http/src/form.rs",
         &[
-            "Tokens for one kind of form, good for ten minutes".to_owned(),
-            format!("a larger one is refused (413). {form_bytes} if not set"),
+            "tokens for one kind of form. They are valid for ten minutes".to_owned(),
+            format!("a larger one is refused (413). {form_bytes} by default"),
             format!("whose client has gone; {orphans} by default"),
         ],
     );

@@ -36,8 +36,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The feature `client` has the same for `reqwest`: a [`DerivedKeyLayer`] takes its client as well, and
-//! `client::RequestBuilderExt` names the key of a single request.
+//! The feature `client` adds support for `reqwest`: a [`DerivedKeyLayer`] also wraps its client,
+//! and `client::RequestBuilderExt` names the key of a single request.
 
 use crate::header::IDEMPOTENCY_KEY;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -48,15 +48,16 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Adds a derived key to the requests that a client sends while an attempt is in place.
+/// Layer that adds a derived key to the requests that a client sends during an attempt.
 ///
 /// The key is derived from the attempt, the name of this layer, and the method and path of the
 /// request. **Two requests of one attempt to the same path have the same key**, so the service takes
 /// the second for a repeat of the first: give each of them a [`KeyName`].
 ///
-/// Left as they are: requests with the key's header, requests with a safe method, and requests outside
-/// of any attempt. The attempt is that of the task that calls the service, so this layer goes outside
-/// of those that move requests to a task of their own, as `tower::buffer` does.
+/// Requests that already have the key's header, requests with a safe method, and requests outside
+/// of any attempt are left as they are. The attempt is that of the task that calls the service, so
+/// this layer goes outside of layers that move requests to a task of their own, as `tower::buffer`
+/// does.
 #[derive(Clone, Debug)]
 pub struct DerivedKeyLayer {
     name: Cow<'static, str>,
@@ -64,15 +65,15 @@ pub struct DerivedKeyLayer {
 }
 
 impl DerivedKeyLayer {
-    /// A layer around a client of the service of this name.
+    /// Creates a layer for a client of the service of this name.
     ///
-    /// The name is part of the keys. After a change of it, a handler that is run again is new to the
-    /// other service.
+    /// The name is part of the keys. If it changes between two attempts, the other service takes
+    /// the second one's requests for new ones.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self { name: name.into(), header: IDEMPOTENCY_KEY }
     }
 
-    /// The header that carries the key; `Idempotency-Key` if not set.
+    /// Sets the header that carries the key; `Idempotency-Key` by default.
     #[must_use]
     pub fn header(mut self, name: HeaderName) -> Self {
         self.header = name;
@@ -93,10 +94,10 @@ impl DerivedKeyLayer {
     }
 }
 
-/// The key that the attempt in place, if there is one, derives under a name.
+/// The key that the current attempt, if there is one, derives under a name.
 pub(crate) fn derived(name: &str) -> Option<HeaderValue> {
     let mut key = HeaderValue::try_from(current()?.derived_key(name)).ok()?;
-    // `Debug` does not show it: requests end in logs.
+    // Hidden in `Debug`, because requests end up in logs.
     key.set_sensitive(true);
     Some(key)
 }
@@ -117,7 +118,8 @@ pub(crate) fn derived(name: &str) -> Option<HeaderValue> {
 pub struct KeyName(Cow<'static, str>);
 
 impl KeyName {
-    /// The key is what [`derived_key`](idempotent_runtime::Current::derived_key) makes of this name.
+    /// Names the key, which is [`derived_key`](idempotent_runtime::Current::derived_key) of this
+    /// name.
     pub fn new(name: impl Into<Cow<'static, str>>) -> Self {
         Self(name.into())
     }

@@ -8,18 +8,18 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{HeaderMap, Response, StatusCode};
 
-/// A response that is done.
+/// A response that can be recorded.
 #[derive(Debug)]
 pub(crate) enum Exchange<B> {
-    /// Read whole; it is stored.
+    /// A response that was read whole and is stored.
     Whole { response: Response<Bytes>, trailers: Option<HeaderMap> },
-    /// It flows. Its status is stored.
+    /// A response that is streamed. Only its status is stored.
     Live(Response<ResponseBody<B>>),
-    /// It flowed when the request was handled; this is what was stored of it.
+    /// The stored status of a response that was streamed.
     Flowed(StatusCode),
 }
 
-/// A stored response, as everybody but the first caller gets it.
+/// A stored response, as repeats get it.
 pub(crate) enum Replay<B> {
     Response(Response<ResponseBody<B>>),
     /// Only the status was kept.
@@ -32,7 +32,7 @@ impl<B> Exchange<B> {
         let mut response = match self {
             Self::Whole { response, trailers } => whole(response, trailers),
             Self::Live(response) => not_stored(response),
-            // Only read from a store. What is left of such a response is its status.
+            // Only read from a store, which has nothing but the status.
             Self::Flowed(status) => {
                 let mut response = Response::new(ResponseBody::default());
                 *response.status_mut() = status;
@@ -43,7 +43,7 @@ impl<B> Exchange<B> {
         response
     }
 
-    /// The same response, not to be stored.
+    /// Turns the response into one that is not stored.
     pub(crate) fn into_live(self) -> Self {
         match self {
             Self::Whole { response, trailers } => Self::Live(whole(response, trailers)),
@@ -51,7 +51,7 @@ impl<B> Exchange<B> {
         }
     }
 
-    /// `true` if it fits into `most` bytes in the store, the mark of their format included.
+    /// Returns `true` if the encoded response, including its codec tag, fits into `most` bytes.
     pub(crate) fn fits(&self, most: usize) -> bool {
         match self {
             Self::Whole { response, trailers } => {
@@ -75,7 +75,7 @@ fn whole<B>(response: Response<Bytes>, trailers: Option<HeaderMap>) -> Response<
     response.map(|body| ResponseBody::whole(Whole::new(body, trailers)))
 }
 
-/// Tells the client that a repeat of its request may not get this response.
+/// Marks a response that a repeat of the request may not get.
 pub(crate) fn not_stored<B>(mut response: Response<B>) -> Response<B> {
     response.headers_mut().insert(IDEMPOTENT_STORED, HeaderValue::from_static("false"));
     response

@@ -1,12 +1,13 @@
-//! The key of a request, for handlers.
+//! Extractor for the key of a request.
 
 use http::Extensions;
 use std::fmt;
 use std::sync::Arc;
 
-/// The key of a request, as a layer around its handler has read it.
+/// The key of a request, as the layer around its handler has read it.
 ///
-/// A layer puts it into the request's extensions, in both of its uses. With the feature `axum` it is an
+/// The layer puts it into the request's extensions, with and without
+/// [`ambient_only`](crate::IdempotencyLayer::ambient_only). With the feature `axum` it is an
 /// extractor:
 ///
 /// ```
@@ -27,8 +28,8 @@ use std::sync::Arc;
 /// # }
 /// ```
 ///
-/// A request without a key is refused by the first handler (400 `missing-key`). A handler without a
-/// layer around it refuses all requests (500 `misconfigured`), also where the key is optional.
+/// The first handler refuses a request without a key (400 `missing-key`). A handler without a layer
+/// around it refuses all requests (500 `misconfigured`), even if the key is optional.
 ///
 /// `Debug` does not show the key.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -57,7 +58,7 @@ impl fmt::Debug for IdempotencyKey {
 #[derive(Clone, Copy)]
 struct NoKey;
 
-/// Puts a request's key in place. One that another layer found stays.
+/// Adds the key to a request's extensions. A key from another layer is kept.
 pub(crate) fn put(extensions: &mut Extensions, key: Option<&str>) {
     match key {
         Some(key) => drop(extensions.insert(IdempotencyKey(key.into()))),
@@ -77,11 +78,11 @@ mod axum {
     use std::error::Error;
     use std::fmt;
 
-    /// The reason for which there is no [`IdempotencyKey`] for a handler.
+    /// Rejection of the [`IdempotencyKey`] extractor.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[non_exhaustive]
     pub enum IdempotencyKeyRejection {
-        /// No layer is around the handler.
+        /// There is no layer around the handler.
         MissingLayer,
         /// The request has no key.
         MissingKey,
@@ -102,7 +103,7 @@ mod axum {
         fn into_response(self) -> Response {
             let kind = match self {
                 Self::MissingLayer => {
-                    // The client is told to tell the operators, who find the reason here only.
+                    // The response does not name the reason, so that operators find it only here.
                     tracing::error!(
                         target: "idempotent",
                         "a handler asks for the key of a request, and no layer is around it"

@@ -1,4 +1,4 @@
-//! Forms that are handled once: a token in the page, consumed by whoever sends it first.
+//! Form tokens: a page carries a token, and the first form with that token is handled.
 
 use crate::body::{BoxError, ResponseBody, Whole};
 use crate::headers::has_media_type;
@@ -32,11 +32,12 @@ use tower_service::Service;
 
 /// Issues form tokens and guards the routes that forms are sent to.
 ///
-/// A page carries a token in a hidden field; the layer consumes it before the handler runs. A double
-/// click sends it twice: one gets through, the other is told that the form was sent before (409). The
-/// response brings the next token in a header, for pages that go on. After an answer that another try
-/// may change (401, 403, 405, 407, 408, 411, 413, 414, 415, 425, 429, 431, 5xx, a panic, a refusal by an
-/// `#[idempotent]` function that passes by itself) the same token can be used again.
+/// A page carries a token in a hidden field, and the layer consumes it before the handler runs. A
+/// double click sends it twice: one request is handled, the other is told that the form was sent
+/// before (409). The response carries the next token in a header, for pages that send further
+/// forms. After an answer that another try may change (401, 403, 405, 407, 408, 411, 413, 414, 415,
+/// 425, 429, 431, 5xx, a panic, a transient refusal by an `#[idempotent]` function) the same token
+/// can be used again.
 ///
 /// ```
 /// use idempotent_http::FormTokens;
@@ -57,7 +58,7 @@ pub struct FormTokens {
 
 #[derive(Clone)]
 pub(crate) struct Settings {
-    /// The name under which forms are reported.
+    /// Operation name in metrics and events.
     operation: String,
     instance: Idempotency,
     business_type: String,
@@ -72,7 +73,7 @@ pub(crate) struct Settings {
 }
 
 impl FormTokens {
-    /// Tokens for one kind of form, good for ten minutes, for whoever has them.
+    /// Creates tokens for one kind of form. They are valid for ten minutes and not bound to a user.
     pub fn new(instance: &Idempotency, business_type: impl Into<String>) -> Self {
         let business_type = business_type.into();
         let settings = Settings {
@@ -111,33 +112,33 @@ impl FormTokens {
         self.with(|it| it.expire = expire)
     }
 
-    /// The name of the hidden field; `form_token` if not set.
+    /// Sets the name of the hidden field; `form_token` by default.
     #[must_use]
     pub fn field(self, name: impl Into<String>) -> Self {
         self.with(|it| it.field = name.into())
     }
 
-    /// The header in which a script may send the token instead, and in which the next one comes
-    /// back; `form-token` if not set.
+    /// Sets the header in which a script may send the token instead, and in which the next one
+    /// comes back; `form-token` by default.
     #[must_use]
     pub fn header(self, name: HeaderName) -> Self {
         self.with(|it| it.header = name)
     }
 
-    /// The largest form; a larger one is refused (413). 64 KiB if not set.
+    /// Sets the largest form; a larger one is refused (413). 64 KiB by default.
     #[must_use]
     pub fn max_form_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_bytes = bytes)
     }
 
-    /// The largest number of handlers whose client has gone; 1,024 by default. When there are this
-    /// many, forms are refused (503, with `Retry-After`) and their tokens stay good.
+    /// Sets the largest number of handlers whose client has gone; 1,024 by default. Beyond that,
+    /// forms are refused (503, with `Retry-After`) and their tokens stay valid.
     #[must_use]
     pub fn max_orphaned_handlers(self, handlers: usize) -> Self {
         self.with(|it| it.max_orphans = handlers)
     }
 
-    /// A token for a page that is shown to `owner`.
+    /// Issues a token for a page that is shown to `owner`.
     ///
     /// # Errors
     /// The store does not answer or has no room.
@@ -146,10 +147,10 @@ impl FormTokens {
         Ok(self.settings.tokens(owner).issue(business_type).await?.to_string())
     }
 
-    /// The field that carries a token, as HTML.
+    /// Renders the hidden field with a token as HTML.
     ///
-    /// It belongs into a form with `autocomplete="off"`: when a page is loaded again, Firefox keeps
-    /// what hidden fields held before, which may be a token that is used up.
+    /// It belongs in a form with `autocomplete="off"`: on a reload, Firefox restores the previous
+    /// value of hidden fields, which may be a token that is already used.
     pub fn hidden_field(&self, token: &str) -> String {
         let escaped = |text: &str| {
             let escape = |character| match character {
@@ -174,7 +175,7 @@ impl Settings {
         }
     }
 
-    /// The owner of a form; refused if tokens are bound and it is not known.
+    /// The owner of a form. Refused if tokens are bound and the owner is not known.
     fn owner(&self, parts: &Parts) -> Result<Option<String>, Problem> {
         match &self.owner {
             None => Ok(None),
@@ -240,7 +241,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // The service that said it is ready is the one to call.
+        // `poll_ready` was called on `self.inner`, so that one is called and its clone takes its
+        // place.
         let next = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, next);
         if request.method().is_safe() {
@@ -270,7 +272,7 @@ where
         Err(problem) => return Ok(settings.refusals.refuse(call, &problem, &parts)),
     };
     call.hand_over();
-    // Detachable from before the token is used up: a client that goes away, as a browser does on a
+    // Detachable before the token is consumed: a client that goes away, as a browser does on a
     // second click, must not leave a token that is used and a form that is not handled.
     let (client, handled) = settings.orphans.exchange();
     let answer = detachable(async move {
@@ -282,7 +284,8 @@ where
     answer
 }
 
-/// The whole body of a form that can be handled.
+/// Reads the whole body of a form. Refuses it outside of a tokio runtime, and if too many handlers
+/// run without their clients.
 async fn take_up<B>(settings: &Settings, body: B) -> Result<Whole, Problem>
 where
     B: Body<Data = Bytes>,
@@ -299,7 +302,7 @@ where
     Ok(body)
 }
 
-/// Uses the token of a form up.
+/// Consumes the token of a form.
 async fn consume(
     settings: &Settings,
     parts: &Parts,
@@ -326,7 +329,7 @@ async fn consume(
     }
 }
 
-/// Consumes the token of a form, and handles it.
+/// Consumes the token of a form and runs the handler.
 async fn run<S, B, R>(
     settings: Arc<Settings>,
     mut inner: S,

@@ -1,12 +1,13 @@
-//! Reads the body of a response, so that it can be stored, and lets go of it in time.
+//! Reads the body of a response so that it can be stored, and gives up on bodies that are streams.
 //!
 //! A client gets nothing of a response while it is gathered. A body that announces its length is
-//! waited for: it ends. One that does not may be a stream that goes on for hours. It is handed on as
-//! soon as it is larger than what is kept, pauses for too long, or has not ended some time after it
-//! first paused. A pause counts before the first piece, too: the head of the response waits for it.
+//! waited for, since it ends. A body that does not may be a stream that goes on for hours. It is
+//! streamed to the client as soon as it is larger than the limit, pauses for too long, or has not
+//! ended some time after it first paused. A pause before the first piece counts, too: the head of
+//! the response waits for it.
 //!
-//! None of this depends on the client. If it has gone, a body that is handed on is dropped, so that
-//! no stream is read for nobody; a body that ends in time is stored.
+//! None of this depends on the client. If the client has gone, a body that would be streamed is
+//! dropped, and a body that ends in time is stored.
 
 use crate::body::{ResponseBody, Whole};
 use bytes::{Bytes, BytesMut};
@@ -22,9 +23,9 @@ use std::time::Duration;
 /// A response's body, as far as it was read.
 pub(crate) enum Gathered<B> {
     Whole(Whole),
-    /// The pieces that were read, and the rest, which is not waited for.
+    /// A body that paused for too long: the pieces that were read, and the rest.
     Paused(ResponseBody<B>),
-    /// The pieces that were read, and the rest, which is more than is kept.
+    /// A body that is larger than the limit: the pieces that were read, and the rest.
     TooLarge(ResponseBody<B>),
 }
 
@@ -35,18 +36,18 @@ pub(crate) struct Bounds<'a> {
     pub(crate) bytes: usize,
     /// The longest pause of a body whose length is not known.
     pub(crate) pause: Duration,
-    /// The instance whose clock counts.
+    /// The instance whose clock times the pauses.
     pub(crate) clock: &'a Idempotency,
 }
 
-/// A body whose length is not known ends within this many of the longest pauses after its first one.
-/// A stream of small pauses would otherwise be withheld until it is too large.
+/// Time limit after the first pause, in units of the longest pause, for a body of unknown length.
+/// Without it, a stream of small pauses would be withheld until it is too large.
 const PAUSES: u32 = 10;
 
 /// The length of a body, as its response announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Length {
-    /// No more than is kept.
+    /// Within the limit.
     Fits,
     TooLarge,
     Unknown,
@@ -59,7 +60,7 @@ impl Length {
         match hint.upper().or_else(|| content_length(headers)) {
             _ if hint.lower() > limit => Self::TooLarge,
             Some(length) if length <= limit => Self::Fits,
-            // By its header. What the body itself says is an upper bound.
+            // The header announces it; the body's own size hint is only an upper bound.
             Some(_) if hint.upper().is_none() => Self::TooLarge,
             _ => Self::Unknown,
         }
@@ -99,7 +100,7 @@ where
         pauses.end();
         match frame.into_data() {
             Ok(data) => {
-                // Empty pieces have no end that a bound on bytes would find.
+                // Empty pieces never reach the limit on bytes.
                 if data.is_empty() {
                     continue;
                 }
@@ -128,10 +129,10 @@ fn joined(mut all: BytesMut, part: Bytes) -> BytesMut {
     all
 }
 
-/// The next thing that happens to a body.
+/// The next event of a body.
 enum Next<F> {
     Came(F),
-    /// It has paused for too long.
+    /// The body paused for too long.
     TooLate,
 }
 
@@ -141,14 +142,14 @@ type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
 struct Pauses<'a> {
     length: Length,
     bounds: Bounds<'a>,
-    /// The end of the longest pause, counted from where this one began.
+    /// Timer of the current pause.
     this: Option<Timer>,
-    /// The end of the longest time, counted from where the first one began.
+    /// Timer of all pauses, started by the first one.
     all: Option<Timer>,
 }
 
 impl Pauses<'_> {
-    /// Ready when a body that makes its client wait has done so for too long.
+    /// Becomes ready when the body has paused for too long.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Bounds { pause, clock, .. } = self.bounds;
         if self.length == Length::Fits {
@@ -166,7 +167,7 @@ impl Pauses<'_> {
         }
     }
 
-    /// The body goes on.
+    /// Ends the current pause.
     fn end(&mut self) {
         self.this = None;
     }

@@ -1,8 +1,9 @@
-//! gRPC: the outcome of a call as a status of HTTP, and refusals as outcomes of a call.
+//! gRPC: maps the outcome of a call to an HTTP status, and refusals to outcomes of a call.
 //!
-//! A response of gRPC has the status 200 whatever became of the call. Its own status is in the head
-//! of a response without a body, and in the trailers of every other. It decides on what is stored, by
-//! the HTTP status that stands for it: so the settings of a layer hold for gRPC, too.
+//! A gRPC response has the HTTP status 200, whatever the outcome of the call. The gRPC status is in
+//! the head of a response without a body, and in the trailers of every other. It is mapped to an
+//! HTTP status, which decides whether the response is stored, so that the settings of a layer apply
+//! to gRPC, too.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -19,8 +20,8 @@ pub(crate) fn outcome(fields: &HeaderMap) -> Option<StatusCode> {
     Some(code.map_or(StatusCode::INTERNAL_SERVER_ERROR, status))
 }
 
-/// The usual status for a code. `CANCELLED` and `ABORTED` ask for another try, which their usual
-/// ones, 499 and 409, do not.
+/// The usual HTTP status of a code, except for `CANCELLED` and `ABORTED`: they ask for another try,
+/// and their usual statuses, 499 and 409, do not.
 fn status(code: u8) -> StatusCode {
     match code {
         0 => StatusCode::OK,
@@ -38,7 +39,7 @@ fn status(code: u8) -> StatusCode {
     }
 }
 
-/// A refusal as a client of gRPC understands it.
+/// A refusal as a gRPC response.
 pub(crate) fn refusal(kind: ProblemType, message: &str) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
@@ -66,7 +67,7 @@ fn code(kind: ProblemType) -> u16 {
     }
 }
 
-/// As gRPC writes texts into headers.
+/// Percent-encodes a `grpc-message`.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -108,8 +109,8 @@ mod tests {
     fn a_refusal_passes_for_grpc_if_it_passes_for_http() {
         for kind in ProblemType::ALL {
             let response = refusal(*kind, "x");
-            // `RESOURCE_EXHAUSTED`, `ABORTED` and `UNAVAILABLE`. `INTERNAL` is final to most clients,
-            // whatever it stands for.
+            // `RESOURCE_EXHAUSTED`, `ABORTED` and `UNAVAILABLE`. Most clients treat `INTERNAL` as
+            // final.
             let status = response.headers()[STATUS].to_str().unwrap();
             let passes = ["8", "10", "14"].contains(&status);
             assert!(status == "13" || passes == kind.is_transient(), "{}", kind.code());

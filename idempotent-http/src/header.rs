@@ -29,19 +29,18 @@ use idempotent_runtime::problem::CODE_HEADER;
 /// Carries the key of a request: the first of the headers that a layer looks for by default.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Says that a response is a replay: `true`. Responses that are none do not have it.
+/// Marks a replay: `true`. Other responses do not have the header.
 pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Says that a response was not stored, and cannot be replayed: `false`. Responses that were stored do
-/// not have it, nor do those that freed their key.
+/// Marks a response that was not stored and cannot be replayed: `false`. Responses that were stored
+/// or that freed their key do not have the header.
 pub const IDEMPOTENT_STORED: HeaderName = HeaderName::from_static("idempotent-stored");
 
 /// Carries the status of a stored response in the answer of a
 /// [`StatusService`](crate::StatusService), which has a status of its own.
 pub const IDEMPOTENT_STATUS: HeaderName = HeaderName::from_static("idempotent-status");
 
-/// Carries the [code](idempotent_runtime::problem::ProblemType::code) of a response that is the layer's
-/// own.
+/// Carries the [code](idempotent_runtime::problem::ProblemType::code) of a refusal by the layer.
 pub const IDEMPOTENCY_PROBLEM: HeaderName = HeaderName::from_static(CODE_HEADER);
 
 #[cfg(test)]

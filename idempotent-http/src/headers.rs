@@ -2,7 +2,7 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-/// Headers of one connection, and of how a message is framed on it.
+/// Headers that belong to one connection or to the framing of messages on it.
 const OF_CONNECTION: &[&str] = &[
     "connection",
     "content-length",
@@ -68,7 +68,7 @@ const NOT_REPLAYED: &[&str] = &[
 const NOT_REPLAYED_PREFIXES: &[&str] =
     &["ratelimit", "uberctx-", "x-b3-", "x-datadog-", "x-rate-limit", "x-ratelimit"];
 
-/// The choices of a layer about single headers, over the lists above.
+/// Exceptions of a layer from the lists above.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeaderChoices {
     replayed: Vec<HeaderName>,
@@ -86,7 +86,7 @@ impl HeaderChoices {
         self.not_replayed.push(name);
     }
 
-    /// The reason for which a header that was chosen would not be replayed.
+    /// Describes a chosen header that would not be replayed.
     pub(crate) fn mistake(&self) -> Option<String> {
         let name = self.replayed.iter().find(|name| is_of_connection(name))?;
         Some(format!(
@@ -127,7 +127,7 @@ pub(crate) fn replayed<'a>(
     })
 }
 
-/// Media types of bodies that are made and read piece by piece.
+/// Media types of streams.
 const STREAMS: &[&str] = &[
     "application/json-seq",
     "application/jsonl",
@@ -144,12 +144,12 @@ fn media_type(headers: &HeaderMap) -> Option<&[u8]> {
     value.split(|byte| *byte == b';').next().map(<[u8]>::trim_ascii)
 }
 
-/// `true` if a body has this media type, which is the same in any case and with any parameters.
+/// Returns `true` if a body has this media type, ignoring case and parameters.
 pub(crate) fn has_media_type(headers: &HeaderMap, wanted: &str) -> bool {
     media_type(headers).is_some_and(|it| it.eq_ignore_ascii_case(wanted.as_bytes()))
 }
 
-/// `true` if the media type of a body says that it is read piece by piece.
+/// Returns `true` if the media type of a body is that of a stream.
 pub(crate) fn is_stream(headers: &HeaderMap) -> bool {
     STREAMS.iter().any(|wanted| has_media_type(headers, wanted))
 }

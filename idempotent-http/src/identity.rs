@@ -15,14 +15,14 @@ use idempotent_runtime::{Ambient, Mode, Operation, ambient};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The parts of a request that tell it from others.
+/// A request with its key and scope.
 pub(crate) struct Known<B> {
     pub(crate) key: Option<String>,
     pub(crate) scope: Option<String>,
     pub(crate) body: Arrived<B>,
 }
 
-/// The body of a request, as far as it was needed to know whose it is.
+/// The body of a request, which was read if the key may be in it.
 pub(crate) enum Arrived<B> {
     Flowing(B),
     Whole(Whole),
@@ -40,7 +40,7 @@ where
         }
     }
 
-    /// All of it.
+    /// Reads the whole body.
     pub(crate) async fn whole(self, limit: usize) -> Result<Whole, Unread> {
         match self {
             Self::Flowing(body) => read(body, limit).await,
@@ -49,7 +49,8 @@ where
     }
 }
 
-/// The key of a request, and on whose behalf it is made. Nobody can use a key.
+/// Finds the key and the scope of a request. Refuses a key without a scope on a layer that has
+/// scopes.
 pub(crate) async fn known<B>(
     settings: &Settings,
     presence: Presence,
@@ -62,7 +63,7 @@ where
 {
     let body = match settings.sources.reads_body() {
         false => Arrived::Flowing(body),
-        // Boxed: this path must not make the future of other requests larger.
+        // Boxed, so that this path does not enlarge the future of other requests.
         true => match Box::pin(read(body, settings.max_request_bytes)).await {
             Ok(body) => Arrived::Whole(body),
             Err(unread) => return Err(unread.problem("keyed requests")),
@@ -98,7 +99,7 @@ fn key(
     body: &[u8],
 ) -> Result<Option<String>, Problem> {
     let key = settings.sources.key(parts, body)?;
-    // Without a place for keys no request has one, and all of them would go unprotected.
+    // Without a place for keys, all requests would go unprotected.
     if (key.is_some() || settings.sources.is_empty()) && settings.check().is_err() {
         return Err(misconfigured());
     }
@@ -119,17 +120,17 @@ fn key(
     Ok(key)
 }
 
-/// `true` if a request says who sends it, in one of the ways that all services know.
+/// Returns `true` if a request carries one of the common credentials.
 fn has_credentials(parts: &Parts) -> bool {
     parts.headers.contains_key(AUTHORIZATION) || parts.headers.contains_key(COOKIE)
 }
 
-/// `true` if something around the layer has put a scope in place.
+/// Returns `true` if an outer layer has set an ambient scope.
 fn is_scoped_outside() -> bool {
     ambient::current().is_some_and(|ambient| ambient.scope.is_some())
 }
 
-/// The ambient values for the handler: those of another layer, and those that are known here.
+/// The ambient values for the handler: those of an outer layer, and those of this one.
 pub(crate) fn place(key: Option<String>, scope: Option<&str>) -> Ambient {
     let mut place = ambient::current().unwrap_or_default();
     if let Some(key) = key {
@@ -141,15 +142,15 @@ pub(crate) fn place(key: Option<String>, scope: Option<&str>) -> Ambient {
     place
 }
 
-/// The parts of a request that name its record: those that agree in all of them are repeats of each
-/// other.
+/// The parts of a request that name its record. Requests that agree in all of them are repeats of
+/// each other.
 ///
-/// Requests, operators and those who ask for the status of a key all find the record by this type.
+/// Requests, operators' tools and the status service all find the record by this type.
 #[derive(Clone)]
 pub(crate) struct Identity<'a> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
-    /// Present if the layer tells hosts apart.
+    /// Present if the host is part of the key.
     pub(crate) host: Option<Cow<'a, str>>,
     pub(crate) key: &'a str,
     pub(crate) scope: Option<&'a str>,
@@ -169,7 +170,7 @@ impl<'a> Identity<'a> {
         Self { method: &parts.method, path: path(parts), host, key, scope }
     }
 
-    /// The operation on the record, as the layer is set up, whatever the payload.
+    /// The operation on the record with the layer's settings, not bound to a payload.
     pub(crate) fn operation<'s>(&self, settings: &'s Settings) -> Operation<'s> {
         let operation = settings.instance.operation(settings.operation.clone()).mode(Mode::Strong);
         let Self { method, path, host, key, scope } = self;
@@ -233,10 +234,10 @@ fn configured<'s>(settings: &'s Settings, operation: Operation<'s>) -> Operation
     operation
 }
 
-/// The host that the client asked, and its port if it named one, in small letters.
+/// The host of a request, and its port if it was named, in lower case.
 ///
-/// HTTP/2 names it in the address and HTTP/1.1 in a header. Several lines of that header are one host
-/// of their own: whichever of them the service goes by, it is not the host of a request with one line.
+/// HTTP/2 carries it in the URI and HTTP/1.1 in a header. Several `Host` lines are joined, so that
+/// such a request never shares a key with a request that has one of them.
 fn host(parts: &Parts) -> String {
     let host = match parts.uri.authority() {
         Some(authority) => {
@@ -255,7 +256,7 @@ fn host(parts: &Parts) -> String {
 
 /// The path that the client sent.
 pub(crate) fn path(parts: &Parts) -> &str {
-    // A router that nests another one takes its prefix off before inner layers see the path.
+    // A router that nests another one strips the prefix before inner layers see the path.
     #[cfg(feature = "axum")]
     if let Some(original) = parts.extensions.get::<axum::extract::OriginalUri>() {
         return original.path();

@@ -1,7 +1,7 @@
-//! The terms on which a response is kept: for how long, and with which of its headers.
+//! Retention and headers of a stored response.
 //!
-//! The instance writes a response down, and knows nothing of the layer. What the layer's settings say
-//! travels with the response until then, as an extension of it.
+//! The instance stores a response and does not know the layer. The layer's settings travel with the
+//! response until then, as an extension.
 
 use crate::exchange::Exchange;
 use crate::headers::HeaderChoices;
@@ -12,21 +12,22 @@ use idempotent_runtime::Answers;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The terms for one response, as an extension of it. Left out where the settings name none.
+/// Retention and headers of one response, as an extension of it. Left out if the settings name
+/// none.
 #[derive(Clone)]
 pub(crate) struct Keeping {
     headers: Option<Arc<HeaderChoices>>,
     retention: Duration,
 }
 
-/// The answer to whether a response is kept at all.
+/// Decision whether a response is kept at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terms {
     Kept,
     NotKept,
 }
 
-/// Notes on a response how it is to be kept.
+/// Decides whether a response is kept, and adds the extension if the settings call for it.
 pub(crate) fn note<R>(settings: &Settings, response: &mut Response<R>) -> Terms {
     let chosen = settings.retention_by.as_ref().and_then(|retention_by| {
         call_hook("retention_by", || retention_by(response.status(), response.headers()))?
@@ -40,7 +41,7 @@ pub(crate) fn note<R>(settings: &Settings, response: &mut Response<R>) -> Terms 
     Terms::Kept
 }
 
-/// Notes on a response that an operator gives which of its headers are kept.
+/// Adds the layer's choices about headers to a response from an operator.
 pub(crate) fn note_headers<R>(settings: &Settings, response: &mut Response<R>) {
     if settings.header_choices.is_some() {
         put(settings, response, None);
@@ -54,12 +55,12 @@ fn put<R>(settings: &Settings, response: &mut Response<R>, chosen: Option<Durati
     response.extensions_mut().insert(Keeping { headers, retention });
 }
 
-/// The layer's choices about headers, left on a response whose client is a test.
+/// The layer's choices about headers, left on responses for the assertions in `testing`.
 #[cfg(feature = "testing")]
 #[derive(Clone)]
 pub(crate) struct ChosenHeaders(pub(crate) Arc<HeaderChoices>);
 
-/// Takes the terms off a response that goes to its client.
+/// Removes the extension from a response that goes to its client.
 pub(crate) fn take_off<R>(response: &mut Response<R>) {
     let keeping = response.extensions_mut().remove::<Keeping>();
     #[cfg(feature = "testing")]

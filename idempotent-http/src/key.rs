@@ -1,4 +1,4 @@
-//! The key of a request: where it is looked for, and what it may look like.
+//! The key of a request: its sources and its syntax.
 
 mod parameters;
 mod source;
@@ -20,7 +20,7 @@ use std::fmt;
 pub(crate) struct Sources {
     pub(crate) headers: Vec<HeaderName>,
     pub(crate) query: Option<String>,
-    /// Those that need the body.
+    /// Sources that need the body.
     pub(crate) body: Vec<KeySource>,
     pub(crate) syntax: Syntax,
 }
@@ -36,20 +36,20 @@ impl Sources {
         }
     }
 
-    /// `true` if no request can have a key.
+    /// Returns `true` if no request can have a key.
     pub(crate) fn is_empty(&self) -> bool {
         self.headers.is_empty() && self.query.is_none() && self.body.is_empty()
     }
 
-    /// `true` if the body is needed to find the key.
+    /// Returns `true` if the body is needed to find the key.
     pub(crate) fn reads_body(&self) -> bool {
         !self.body.is_empty()
     }
 
-    /// The key of a request; `None` if it has none. Places that disagree are an error, and so is a
-    /// key that cannot be read: it is never taken for none.
+    /// The key of a request; `None` if it has none. Sources that disagree are an error, and so is a
+    /// malformed key, which never counts as no key.
     ///
-    /// `body` is what [`reads_body`](Self::reads_body) asks for.
+    /// `body` is empty unless [`reads_body`](Self::reads_body) is true.
     pub(crate) fn key(&self, parts: &Parts, body: &[u8]) -> Result<Option<String>, Problem> {
         let mut key: Option<String> = None;
         let mut add = |found: String| match &key {
@@ -59,7 +59,7 @@ impl Sources {
                 Ok(())
             }
         };
-        // Lines of one name follow each other.
+        // Header lines of the same name follow each other.
         let mut before = None;
         for (name, line) in parts.headers.iter().filter(|(name, _)| self.headers.contains(name)) {
             if before.replace(name) == Some(name) {
@@ -88,7 +88,7 @@ impl Sources {
         })
     }
 
-    /// The query without the key, which a repeat may carry elsewhere.
+    /// The query without the key, since a repeat may carry the key elsewhere.
     pub(crate) fn query_without_key<'a>(&self, parts: &'a Parts) -> Cow<'a, str> {
         let query = parts.uri.query().unwrap_or_default();
         let Some(wanted) = &self.query else { return Cow::Borrowed(query) };
@@ -100,7 +100,7 @@ impl Sources {
     }
 }
 
-/// The place where a client can put its key.
+/// Describes where a client can put its key.
 impl fmt::Display for Sources {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.headers.first(), &self.query, self.body.first()) {

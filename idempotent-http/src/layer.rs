@@ -1,4 +1,4 @@
-//! The layer, and its settings. Those that most layers leave alone are in files by subject.
+//! The layer and its common settings. Less common ones are in the submodules, by subject.
 
 mod keys;
 mod responses;
@@ -20,9 +20,9 @@ use tower_layer::Layer;
 
 /// Makes the requests of a service idempotent by their key.
 ///
-/// The first request with a key runs the handler; its response is stored and replayed to everybody
-/// who sends the same request again. A layer is cheap to clone and to vary: one for most routes,
-/// another with [`require_key`](Self::require_key) for payments.
+/// The first request with a key runs the handler; its response is stored and replayed to repeats of
+/// the request. A layer is cheap to clone and to vary: one for most routes, another with
+/// [`require_key`](Self::require_key) for payments.
 ///
 /// A handler that has begun runs to its end even if its client goes away, and
 /// [`Idempotency::shutdown`] waits for it. Until the client goes, the handler runs on the task of its
@@ -47,16 +47,16 @@ use tower_layer::Layer;
 /// without its prefix; the whole path counts all the same, unless the feature `axum` is off.
 ///
 /// # Mistakes
-/// Settings are taken as they come. Those with which a layer cannot work, such as a lease of a
-/// millisecond, are found by [`validate`](Self::validate). A layer that is used with them reports an
-/// error event when it is applied, and refuses requests with a key (500 `misconfigured`).
+/// Setters accept any value. [`validate`](Self::validate) finds values with which a layer cannot
+/// work, such as a lease of a millisecond. A layer that is used with them emits an error event when
+/// it is applied, and refuses requests with a key (500 `misconfigured`).
 #[derive(Clone, Debug)]
 pub struct IdempotencyLayer {
     settings: Arc<Settings>,
 }
 
 impl IdempotencyLayer {
-    /// A layer on the store of `instance`, for the service of this name.
+    /// Creates a layer on the store of `instance`, for the service of this name.
     ///
     /// Records, metrics and logs carry the name. Two services that share a store need different
     /// names: a gateway that passes its key on to another service would otherwise get its own
@@ -100,8 +100,8 @@ impl IdempotencyLayer {
         }
     }
 
-    /// Turns the layer on, as it is by default, or off: then every request passes untouched, whatever
-    /// key it carries, and its response too.
+    /// Turns the layer on (the default) or off. If it is off, every request and its response pass
+    /// untouched.
     ///
     /// ```
     /// use idempotent_http::IdempotencyLayer;
@@ -118,9 +118,9 @@ impl IdempotencyLayer {
         self.with(|it| it.is_enabled = is_enabled)
     }
 
-    /// Only puts the key and the scope in place, as the ambient ones of `#[idempotent]` functions
-    /// further in. Nothing is stored by the layer, and bodies flow through, unless a
-    /// [`KeySource`](crate::KeySource) needs them.
+    /// Only sets the ambient key and scope for `#[idempotent]` functions further in. The layer
+    /// stores nothing, and bodies are passed through, unless a [`KeySource`](crate::KeySource)
+    /// needs them.
     #[must_use]
     pub fn ambient_only(self) -> Self {
         self.with(|it| it.usage = Usage::AmbientToken)
@@ -138,27 +138,27 @@ impl IdempotencyLayer {
         self.with(|it| it.presence = Presence::Optional)
     }
 
-    /// The headers in which keys are looked for. If a request has several of them, they must agree.
+    /// Sets the headers that may carry the key. If a request has several of them, they must agree.
     #[must_use]
     pub fn headers(self, names: impl IntoIterator<Item = HeaderName>) -> Self {
         self.with(|it| it.sources.headers = names.into_iter().collect())
     }
 
-    /// Also looks for the key in this parameter of the query, which does not count as payload then: a
-    /// repeat may carry the key in a header.
+    /// Also looks for the key in this parameter of the query. The parameter is not part of the
+    /// payload, so that a repeat may carry the key in a header.
     #[must_use]
     pub fn query_parameter(self, name: impl Into<String>) -> Self {
         self.with(|it| it.sources.query = Some(name.into()))
     }
 
-    /// Takes only quoted keys, as the draft standard writes them, and only well-formed parameters after
-    /// them (RFC 9651). Keys in the query and in bodies are taken as they are.
+    /// Accepts only quoted keys, as in the draft standard, with well-formed parameters (RFC 9651).
+    /// Keys in the query and in bodies are taken as they are.
     #[must_use]
     pub fn strict_keys(self) -> Self {
         self.with(|it| it.sources.syntax = Syntax::Strict)
     }
 
-    /// The methods that are guarded. `GET`, `HEAD`, `OPTIONS` and `TRACE` never are.
+    /// Sets the methods that are guarded. `GET`, `HEAD`, `OPTIONS` and `TRACE` never are.
     #[must_use]
     pub fn methods(self, methods: impl IntoIterator<Item = Method>) -> Self {
         self.with(|it| it.methods = methods.into_iter().collect())
@@ -192,14 +192,14 @@ impl IdempotencyLayer {
         self.with(|it| it.after_failure = AfterFailure::SamePayload)
     }
 
-    /// The largest body of a keyed request; a larger one is refused (413).
+    /// Sets the largest body of a keyed request; a larger one is refused (413).
     #[must_use]
     pub fn max_request_bytes(self, bytes: usize) -> Self {
         self.with(|it| it.max_request_bytes = bytes)
     }
 
-    /// The largest response that is stored. A larger one flows to its client, and a repeat is told
-    /// that the result was not retained (409). It cannot be more than the instance's
+    /// Sets the largest response that is stored. A larger one is streamed to its client, and a
+    /// repeat is told that the result was not retained (409). It cannot be more than the instance's
     /// `max_value_bytes`.
     #[must_use]
     pub fn max_response_bytes(self, bytes: usize) -> Self {
@@ -212,8 +212,8 @@ impl IdempotencyLayer {
         self.store_statuses(|status| status.is_server_error() || is_deterministic(status))
     }
 
-    /// The statuses with which responses are stored. All others free the key: the handler runs again
-    /// when the request is sent again.
+    /// Chooses the statuses with which responses are stored. All others free the key: the handler
+    /// runs again when the request is sent again.
     #[must_use]
     pub fn store_statuses(
         self,
@@ -222,8 +222,8 @@ impl IdempotencyLayer {
         self.with(|it| it.is_stored = Arc::new(is_stored))
     }
 
-    /// Lets a repeat wait this long for the first request before it is told that that is in progress.
-    /// If not set, it does not wait, whatever the configuration says.
+    /// Lets a repeat wait this long for the first request before it is refused as in progress. By
+    /// default it does not wait, whatever the configuration says.
     #[must_use]
     pub fn wait(self, wait: Duration) -> Self {
         self.with(|it| it.wait = Some(wait))
@@ -236,7 +236,7 @@ impl IdempotencyLayer {
         self.with(|it| it.retry_after = Some(at_most))
     }
 
-    /// Keeps responses this long; 24 hours if not set, whatever the configuration says.
+    /// Sets the retention of responses; 24 hours by default, whatever the configuration says.
     #[must_use]
     pub fn retention(self, retention: Duration) -> Self {
         self.with(|it| it.retention = Some(retention))
@@ -248,20 +248,20 @@ impl IdempotencyLayer {
         self.with(|it| it.lease = Some(lease))
     }
 
-    /// Sets what becomes of a key whose handler was cut off: the next request runs it again, or the
+    /// Sets the policy for a key whose handler was cut off: the next request runs it again, or the
     /// key is blocked until an operator resolves it.
     #[must_use]
     pub fn abandon(self, abandon: Abandon) -> Self {
         self.with(|it| it.abandon = Some(abandon))
     }
 
-    /// The largest number of handlers whose client has gone, over all clones and variations of this
-    /// layer in this process; 1,024 by default.
+    /// Sets the largest number of handlers whose client has gone, over all clones and variations of
+    /// this layer in this process; 1,024 by default.
     ///
     /// A handler runs to its end when its client goes away, and limits around the layer, such as
-    /// tower's `ConcurrencyLimit`, no longer count it. When there are this many, a request whose
-    /// handler would start is refused (503, with `Retry-After`); repeats are answered as ever, and no
-    /// handler is ended.
+    /// tower's `ConcurrencyLimit`, no longer count it. Beyond this number, a request whose handler
+    /// would start is refused (503, with `Retry-After`). Repeats are still answered, and no handler
+    /// is stopped.
     #[must_use]
     pub fn max_orphaned_handlers(self, handlers: usize) -> Self {
         self.with(|it| it.max_orphans = handlers)

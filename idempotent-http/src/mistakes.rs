@@ -1,4 +1,4 @@
-//! Settings with which a layer could only refuse its requests.
+//! Validation of a layer's settings.
 
 use crate::settings::{Settings, Usage};
 use idempotent_runtime::Config;
@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// A layer that cannot work, with all mistakes in its settings.
+/// Error of a layer whose settings cannot work, with all mistakes in them.
 ///
 /// ```
 /// use idempotent_http::IdempotencyLayer;
@@ -89,7 +89,7 @@ fn keys(settings: &Settings) -> Vec<String> {
     mistakes
 }
 
-/// The times of the record; an ambient layer writes none.
+/// Checks the times of the record. An ambient layer writes no records.
 fn times(settings: &Settings) -> Vec<String> {
     if settings.usage == Usage::AmbientToken {
         return Vec::new();
@@ -102,7 +102,7 @@ fn times(settings: &Settings) -> Vec<String> {
     }
     let lease = settings.lease.map(whole_millis);
     if let Some(lease) = lease {
-        // A `max_run` of the same length leaves the lease as the only mistake there can be.
+        // With a `max_run` of the same length, only the lease can be wrong.
         let config = Config::new().with_lease(lease).with_max_run(lease);
         mistakes.extend(config.validate().err().map(|error| error.to_string()));
     }
@@ -115,7 +115,7 @@ fn times(settings: &Settings) -> Vec<String> {
     mistakes
 }
 
-/// Limits with which no handler would ever start, or which limit nothing.
+/// Checks for limits with which no handler would ever start, or which limit nothing.
 fn limits(settings: &Settings) -> Vec<String> {
     if settings.usage == Usage::AmbientToken {
         return Vec::new();
@@ -130,7 +130,7 @@ fn limits(settings: &Settings) -> Vec<String> {
     mistakes
 }
 
-/// Rounded up, as the instance does it.
+/// Rounds up to whole milliseconds, as the instance does.
 fn whole_millis(duration: Duration) -> Duration {
     let millis = duration.as_nanos().div_ceil(1_000_000);
     u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis)

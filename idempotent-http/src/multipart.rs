@@ -1,6 +1,7 @@
-//! Bodies in parts, `multipart/form-data`, told from each other by a boundary.
+//! Parser for `multipart/form-data` bodies.
 //!
-//! A client makes the boundary up each time it sends a form. The parts are what must not change.
+//! A client generates a new boundary each time it sends a form. The payload consists of the parts
+//! alone.
 
 use crate::headers::has_media_type;
 use http::header::{CONTENT_TYPE, HeaderMap};
@@ -72,7 +73,7 @@ fn unquote(text: &str) -> Option<(String, &str)> {
 fn split<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
     let delimiter = format!("\r\n--{boundary}");
     let delimiter = delimiter.as_bytes();
-    // The first line has no line break before it, unless something stands before it.
+    // The first boundary has no line break before it, unless there is a preamble.
     let (before, mut rest) = match body.strip_prefix(&delimiter[2..]) {
         Some(rest) => (&body[..0], rest),
         None => cut(body, delimiter)?,
@@ -83,7 +84,7 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Option<Vec<&'a [u8]>> {
             parts.push(after);
             return Some(parts);
         }
-        // White space may follow a boundary; other text makes it another boundary.
+        // White space may follow a boundary. With any other text it is a different boundary.
         let space = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
         let (part, next) = cut(rest[space..].strip_prefix(b"\r\n")?, delimiter)?;
         parts.push(part);

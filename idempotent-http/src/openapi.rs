@@ -1,4 +1,4 @@
-//! OpenAPI documents of `utoipa` that say what a layer does: the key, the refusals, the marks of
+//! Describes a layer in OpenAPI documents of `utoipa`: the key, the refusals, the headers of
 //! replays.
 //!
 //! ```
@@ -39,15 +39,15 @@ use utoipa::openapi::{OpenApi, RefOr, Response, Responses, Schema};
 /// The name of the schema of a refusal, among the components of the document.
 pub const PROBLEM_SCHEMA: &str = "IdempotencyProblem";
 
-/// Adds what a layer does to an OpenAPI document.
+/// Adds the behaviour of a layer to an OpenAPI document.
 ///
 /// Each operation with a method that the layer guards gets the key as a parameter, unless keys are in
 /// bodies only, and the refusals as responses of type `application/problem+json`. Responses that are
-/// stored get the headers `Idempotent-Replayed` and `Idempotent-Stored`. What the document says already
-/// is not replaced: where it has a response with the status of a refusal, the refusal is added as a
+/// stored get the headers `Idempotent-Replayed` and `Idempotent-Stored`. Existing entries are not
+/// replaced: if the document has a response with the status of a refusal, the refusal is added as a
 /// further media type.
 ///
-/// It is made from the layer, so that both say the same. It does not know the routes that the layer is
+/// It is made from the layer, so that the two agree. It does not know the routes that the layer is
 /// around: [`only`](Self::only) names them.
 #[derive(Clone)]
 pub struct IdempotencyDocs {
@@ -61,7 +61,8 @@ impl IdempotencyDocs {
         Self { settings: layer.settings(), is_guarded: Arc::new(|_| true) }
     }
 
-    /// The paths that the layer is around, as the document writes them: `/orders/{id}`.
+    /// Restricts the description to the paths that the layer is around, as the document writes
+    /// them: `/orders/{id}`.
     #[must_use]
     pub fn only(mut self, is_guarded: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.is_guarded = Arc::new(is_guarded);
@@ -97,7 +98,7 @@ impl IdempotencyDocs {
         let refusals = self.responses().responses;
         if self.settings.usage == Usage::Exchange {
             for (status, response) in responses.iter_mut() {
-                // A refusal may be there from an earlier time, and is never stored.
+                // `modify` may have added the refusal before. Refusals are never stored.
                 let is_refusal = refusals.get(status) == Some(response);
                 if let RefOr::T(response) = response
                     && self.stores(status)
@@ -112,13 +113,13 @@ impl IdempotencyDocs {
             match (responses.get_mut(&status), refusal) {
                 (None, refusal) => drop(responses.insert(status, refusal)),
                 (Some(RefOr::T(response)), RefOr::T(refusal)) => merge(response, refusal),
-                // A reference to what is described elsewhere.
+                // A reference to a component.
                 (Some(_), _) => {}
             }
         }
     }
 
-    /// `true` if responses with a status, as the document writes it, are stored.
+    /// Returns `true` if responses with a status, as the document writes it, are stored.
     fn stores(&self, status: &str) -> bool {
         let status = status.parse().ok().and_then(|status| StatusCode::from_u16(status).ok());
         status.is_some_and(|status| self.settings.stores(status))

@@ -1,9 +1,9 @@
-//! Handlers whose client has gone, counted.
+//! Counts handlers whose client has gone.
 //!
-//! A handler outlives its client, and with it the permits of the middleware around the layer: a
-//! concurrency limit outside of it counts connections that are still there. Clients that send a
-//! request and leave could so start any number of handlers. The layer counts those handlers itself
-//! and starts no further one when there are too many.
+//! A handler outlives its client and the permits of the middleware around the layer: a concurrency
+//! limit outside of it counts only connections that are still open. Clients that send a request and
+//! leave could therefore start any number of handlers. The layer counts those handlers itself and
+//! starts no further one if there are too many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::SeqCst};
@@ -20,14 +20,14 @@ impl Orphans {
         self.0.load(SeqCst)
     }
 
-    /// The two ends of an exchange that begins.
+    /// Creates the two ends of an exchange.
     pub(crate) fn exchange(self: &Arc<Self>) -> (ClientEnd, HandlerEnd) {
         let ends = Arc::new(Ends { orphans: Arc::clone(self), state: AtomicU8::new(BOTH) });
         (ClientEnd(Arc::clone(&ends)), HandlerEnd(ends))
     }
 }
 
-/// Client and handler are there.
+/// Client and handler are both present.
 const BOTH: u8 = 0;
 /// The client has gone, and the handler is counted.
 const ORPHANED: u8 = 1;
@@ -40,11 +40,11 @@ struct Ends {
     state: AtomicU8,
 }
 
-/// Held by the future that the client's connection polls, for as long as it does.
+/// The client's end. Held by the future that the connection polls, and dropped with it.
 #[derive(Debug)]
 pub(crate) struct ClientEnd(Arc<Ends>);
 
-/// Held by the handler until it ends.
+/// The handler's end. Held until the handler ends.
 #[derive(Debug)]
 pub(crate) struct HandlerEnd(Arc<Ends>);
 

@@ -1,4 +1,4 @@
-//! Panics of handlers end here, so that the client gets a response.
+//! Catches panics of handlers, so that the client gets a response.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::task::Poll;
 /// A handler panicked.
 pub(crate) struct Panicked;
 
-/// A panic ends here, so that the client gets an answer.
+/// Polls a future and turns a panic into an error.
 pub(crate) fn catch_panic<F: Future>(
     mut future: Pin<&mut F>,
 ) -> impl Future<Output = Result<F::Output, Panicked>> {

@@ -93,7 +93,7 @@ impl Payload {
         })
     }
 
-    /// The reason for which members would never be found.
+    /// Describes why members would never be found, if that is so.
     pub(crate) fn mistake(&self) -> Option<String> {
         let Self::Members(pointers) = self else { return None };
         let text = pointers.iter().find(|text| !is_pointer(text))?;
@@ -103,14 +103,15 @@ impl Payload {
     }
 }
 
-/// The members of a body that these pointers find. If they find nothing, all bodies would be one.
+/// The members of a body that these pointers find; `None` if there are none, since all such bodies
+/// would compare equal.
 fn members(pointers: &[String], body: &[u8]) -> Option<Vec<u8>> {
     let json = sorted(serde_json::from_slice::<Value>(body).ok()?);
     let members: Vec<_> = pointers.iter().map(|pointer| (pointer, json.pointer(pointer))).collect();
     if members.iter().all(|(_, found)| found.is_none()) {
         return None;
     }
-    // A member that is missing and one that is null must not be the same text.
+    // A missing member must not compare equal to one that is null.
     let members: Vec<_> = members.into_iter().filter(|(_, found)| found.is_some()).collect();
     serde_json::to_vec(&members).ok()
 }
@@ -119,14 +120,14 @@ pub(crate) fn is_pointer(text: &str) -> bool {
     text.is_empty() || text.starts_with('/')
 }
 
-/// With members in the order of their names, also where somebody else switches on a feature of
-/// `serde_json` that keeps the order in which they came.
+/// Sorts the members of objects by name, even if another crate enables the feature `preserve_order`
+/// of `serde_json`.
 fn sorted(mut json: Value) -> Value {
     json.sort_all_objects();
     json
 }
 
-/// The body as it is, but for the boundary of a form in parts.
+/// Fingerprint of the bytes of a body, without the boundary of a multipart form.
 fn of_bytes(parts: &Parts, query: &str, body: &[u8]) -> Fingerprint {
     let Some(pieces) = multipart::parts(&parts.headers, body) else {
         return of(b"bytes", query, body);
@@ -139,7 +140,7 @@ fn of_bytes(parts: &Parts, query: &str, body: &[u8]) -> Fingerprint {
     of(b"multipart", query, &text)
 }
 
-/// Parts of known length, so that none runs into the next.
+/// Fingerprint of length-prefixed parts, so that none runs into the next.
 fn of(kind: &[u8], query: &str, body: &[u8]) -> Fingerprint {
     let query = query.as_bytes();
     Fingerprint::of_parts([&length(kind)[..], kind, &length(query)[..], query, body])
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Records of earlier versions are compared with what this one makes of a repeat.
+    /// The fingerprints in the records of earlier versions must match those of repeats.
     #[test]
     fn fingerprints_of_bytes_are_frozen() {
         let (parts, ()) = Request::new(()).into_parts();

@@ -9,7 +9,7 @@ use http::{HeaderMap, Response, StatusCode};
 use idempotent_runtime::problem::{MEDIA_TYPE, Problem, ProblemType};
 use std::time::Duration;
 
-/// The form in which a client understands a refusal.
+/// Format of refusals for a kind of client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// Problem details.
@@ -36,11 +36,10 @@ impl Dialect {
     }
 }
 
-/// A problem as the layers answer with it: problem details, their code in a header, and
+/// Turns a problem into the response of the layers: problem details, their code in a header, and
 /// `Cache-Control: no-store`.
 ///
-/// For hooks that change a part of it, such as
-/// [`on_refusal`](crate::IdempotencyLayer::on_refusal).
+/// For hooks that change a part of it, such as [`on_refusal`](crate::IdempotencyLayer::on_refusal).
 pub fn problem_response(problem: &Problem) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(problem.to_json()));
     let status = StatusCode::from_u16(problem.kind().status());
@@ -51,7 +50,7 @@ pub fn problem_response(problem: &Problem) -> Response<Bytes> {
     response
 }
 
-/// Adds what clients, caches and other layers go by, whatever the response looks like.
+/// Adds the headers that clients, caches and other layers rely on.
 pub(crate) fn mark(headers: &mut HeaderMap, problem: &Problem) {
     headers.insert(IDEMPOTENCY_PROBLEM, HeaderValue::from_static(problem.kind().code()));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -72,13 +71,13 @@ pub(crate) fn hook_panicked(hook: &'static str) -> Problem {
     misconfigured()
 }
 
-/// The problem of a service that is set up wrongly. Its log says how.
+/// The problem of a misconfigured service. Its log has the details.
 pub(crate) fn misconfigured() -> Problem {
     let kind = ProblemType::Misconfigured;
     Problem::new(kind, format!("{} (it was not handled)", kind.title()))
 }
 
-/// The refusal of a request when as many handlers as may go on without their clients.
+/// The refusal of a request because too many handlers run without their clients.
 pub(crate) fn overloaded() -> Problem {
     let detail = "too many handlers go on whose clients have gone (it was not handled)";
     Problem::new(ProblemType::Overloaded, detail).retry_after(Duration::from_secs(1))

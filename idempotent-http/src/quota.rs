@@ -1,9 +1,9 @@
 //! Limit on the keys that one client may begin in a period, so that none fills the store.
 //!
-//! A key counts when its handler starts for the first time. Until then it has a place among those
-//! that ask, so that many new keys at once do not pass together; requests with one key share a
-//! place. A key that has a record is never counted nor refused: whoever repeats a request is
-//! answered, however many keys were begun since.
+//! A key counts when its handler starts for the first time. Until then it holds a reservation, so
+//! that many new keys at once do not all pass; requests with the same key share one. A key that has
+//! a record is neither counted nor refused: a repeat is answered, however many keys were begun
+//! since.
 
 use crate::identity::Identity;
 use crate::layer::IdempotencyLayer;
@@ -16,14 +16,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The most scopes that are counted at one time. One more makes the oldest period end early.
+/// Largest number of scopes that are counted at a time. One more ends the oldest period early.
 pub(crate) const MOST_SCOPES: usize = 1 << 16;
 
 impl IdempotencyLayer {
     /// Limits the keys that requests of one [`scope`](Self::scope) may begin in a period; without a
     /// scope, those of all requests together. A scope that an outer layer with
-    /// [`ambient_only`](Self::ambient_only) put in place counts like one of the layer's own. What is
-    /// over the limit is refused (429, with `Retry-After`) before anything is stored.
+    /// [`ambient_only`](Self::ambient_only) put in place counts like one of the layer's own.
+    /// Requests over the limit are refused (429, with `Retry-After`) before anything is stored.
     ///
     /// Repeats do not count, and get their answer while new keys are refused. A key counts when its
     /// handler first starts, whatever becomes of it; the period of a scope begins with its first key.
@@ -50,7 +50,7 @@ pub(crate) async fn admit(
     if !settings.instance.is_enabled() {
         return Ok(None);
     }
-    // A store that does not answer refuses the request, or runs it without a record.
+    // If the store does not answer, the operation decides: it refuses, or runs without a record.
     let is_known = async || operation.get().await.is_ok_and(|record| record.is_some());
     if is_known().await {
         return Ok(None);
@@ -70,7 +70,7 @@ pub(crate) async fn admit(
 /// The scope whose keys are counted: the layer's own, behind the one that another adapter put in place.
 fn counted_scope(identity: &Identity<'_>) -> String {
     let outer = ambient::current().and_then(|ambient| ambient.scope);
-    // No encoded scope begins with a bar: a scope of the layer's own is taken for none of both.
+    // No encoded scope begins with a bar, so the layer's own scope never passes for an outer one.
     let outer = outer.as_ref().map_or("", |scope| scope.as_str());
     format!("{outer}|{}", identity.scope.unwrap_or_default())
 }
@@ -88,31 +88,31 @@ struct Table {
     scopes: HashMap<Arc<str>, Period>,
     /// The same scopes, in the order in which their periods began, which is that in which they end.
     order: VecDeque<Arc<str>>,
-    /// The number of places that were given.
-    places: u64,
+    /// The number of reservations made so far, which numbers them.
+    reservations: u64,
 }
 
 /// The keys of one scope in one period.
 struct Period {
     began: Duration,
     counted: usize,
-    asking: HashMap<RecordKey, Place>,
+    asking: HashMap<RecordKey, Reservation>,
 }
 
-/// The place of a key that asks, shared by all requests with that key.
-struct Place {
+/// The reservation of a key that has not started, shared by all requests with that key.
+struct Reservation {
     number: u64,
     requests: usize,
 }
 
-/// The period has as many keys as it may.
+/// The limit of the period is reached.
 #[derive(Debug, PartialEq, Eq)]
 struct Over {
     ends_in: Duration,
 }
 
 impl Quota {
-    /// The reason for which it would refuse every key, or none.
+    /// Describes a limit that would refuse every key, or none.
     pub(crate) fn mistake(&self) -> Option<String> {
         let (wrong, accepted) = match (self.keys, self.period) {
             (0, _) => ("keys cannot be 0", "1 or more"),
@@ -125,21 +125,21 @@ impl Quota {
     fn ask(self: &Arc<Self>, scope: &str, key: RecordKey, now: Duration) -> Result<NewKey, Over> {
         let mut table = self.table();
         table.end_periods(now, self.period);
-        table.places += 1;
-        let number = table.places;
+        table.reservations += 1;
+        let number = table.reservations;
         let (scope, period) = table.period(scope, now, self.most_scopes);
         let taken = period.counted + period.asking.len();
         let number = match period.asking.get_mut(&key) {
-            Some(place) => {
-                place.requests += 1;
-                place.number
+            Some(reservation) => {
+                reservation.requests += 1;
+                reservation.number
             }
             None if taken >= self.keys => {
                 let ends_in = period.began.saturating_add(self.period).saturating_sub(now);
                 return Err(Over { ends_in });
             }
             None => {
-                period.asking.insert(key.clone(), Place { number, requests: 1 });
+                period.asking.insert(key.clone(), Reservation { number, requests: 1 });
                 number
             }
         };
@@ -155,7 +155,7 @@ impl Quota {
 impl Table {
     fn end_periods(&mut self, now: Duration, period: Duration) {
         while let Some(first) = self.order.front() {
-            // The longest periods end beyond what a clock can show: never.
+            // The longest periods overflow the clock, and never end.
             let has_ended =
                 |it: &Period| it.began.checked_add(period).is_some_and(|end| now >= end);
             let is_over = self.scopes.get(first).is_none_or(has_ended);
@@ -172,7 +172,7 @@ impl Table {
         }
     }
 
-    /// The period of a scope, which may begin here.
+    /// Returns the period of a scope, and begins it if there is none.
     fn period(&mut self, scope: &str, now: Duration, most: usize) -> (Arc<str>, &mut Period) {
         let scope = match self.scopes.get_key_value(scope) {
             Some((scope, _)) => Arc::clone(scope),
@@ -191,7 +191,7 @@ impl Table {
     }
 }
 
-/// A key that asks. Dropped before its handler starts, it gives its place back.
+/// A key that has not started yet. Dropping it gives its reservation back.
 pub(crate) struct NewKey {
     quota: Arc<Quota>,
     scope: Arc<str>,
@@ -200,8 +200,8 @@ pub(crate) struct NewKey {
 }
 
 impl NewKey {
-    /// The handler is about to start. The key counts if it is its first attempt: a later one goes on
-    /// with a record that was there, and a run without protection has none.
+    /// Counts the key, because its handler is about to start. Only a first attempt counts: a later
+    /// one continues an existing record, and a run without protection has none.
     pub(crate) fn starts(self) {
         if current().is_some_and(|current| current.attempt() == 1) {
             self.counts();
@@ -215,11 +215,13 @@ impl NewKey {
         });
     }
 
-    /// Changes the place of this key, unless its period has ended or another request has settled it.
+    /// Changes the reservation of this key, unless its period has ended or another request has
+    /// settled it.
     fn settle(&self, change: impl FnOnce(&mut Period, &RecordKey)) {
         let mut table = self.quota.table();
         let Some(period) = table.scopes.get_mut(&self.scope) else { return };
-        if period.asking.get(&self.key).is_some_and(|place| place.number == self.number) {
+        if period.asking.get(&self.key).is_some_and(|reservation| reservation.number == self.number)
+        {
             change(period, &self.key);
         }
     }
@@ -228,9 +230,9 @@ impl NewKey {
 impl Drop for NewKey {
     fn drop(&mut self) {
         self.settle(|period, key| {
-            let Some(place) = period.asking.get_mut(key) else { return };
-            place.requests -= 1;
-            if place.requests == 0 {
+            let Some(reservation) = period.asking.get_mut(key) else { return };
+            reservation.requests -= 1;
+            if reservation.requests == 0 {
                 period.asking.remove(key);
             }
         });
@@ -279,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_ask_take_places_and_give_them_back() {
+    fn new_keys_take_reservations_and_give_them_back() {
         let quota = quota(2, 8);
         let ask = |key: &str| quota.ask("a", key.into(), at(0));
         let (one, two) = (ask("1").unwrap(), ask("2").unwrap());
         assert!(ask("3").is_err());
-        // The same key again needs no place, and keeps the one it shares.
+        // The same key again needs no reservation of its own, and keeps the shared one.
         let again = ask("1").unwrap();
         drop(one);
         assert!(ask("3").is_err());
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_was_settled_is_not_given_back_by_those_who_shared_it() {
+    fn a_settled_reservation_is_not_given_back_by_requests_that_shared_it() {
         let quota = quota(2, 8);
         let ask = |key: &str| quota.ask("a", key.into(), at(0)).unwrap();
         let (one, shared) = (ask("1"), ask("1"));
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_a_period_that_has_ended_counts_in_no_other() {
+    fn a_reservation_of_a_period_that_has_ended_counts_in_no_other() {
         let quota = quota(1, 8);
         let late = quota.ask("a", "1".into(), at(0)).unwrap();
         let other = quota.ask("a", "1".into(), at(60)).unwrap();

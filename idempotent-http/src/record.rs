@@ -1,4 +1,4 @@
-//! The record of a key, for those who operate a service: looked at, forgotten, resolved.
+//! The record of a key, for operators: inspect, forget, resolve.
 
 use crate::exchange::Exchange;
 use crate::identity::Identity;
@@ -16,15 +16,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A response as the store holds it: nothing of it flows.
+/// A response from the store, which is never streamed.
 type Stored = Exchange<std::convert::Infallible>;
 
 impl IdempotencyLayer {
     /// The record that requests with this method, path and key share.
     ///
-    /// The path is the one that clients send, whole where routers are nested, escapes and all; a query
-    /// is cut off. The key is given without the quotes of the header. If the layer has a
-    /// [`scope`](Self::scope), [`RecordHandle::scope`] must name it.
+    /// The path is the one that clients send, including the prefix of nested routers and with its
+    /// escapes; a query is cut off. The key is given without the quotes of the header. If the layer
+    /// has a [`scope`](Self::scope), [`RecordHandle::scope`] must name it.
     ///
     /// ```
     /// use bytes::Bytes;
@@ -60,7 +60,7 @@ impl IdempotencyLayer {
     }
 }
 
-/// The record of one key, whether or not there is one. See [`IdempotencyLayer::record`].
+/// Handle to the record of one key, which need not exist. See [`IdempotencyLayer::record`].
 ///
 /// `Debug` does not show the key.
 #[derive(Clone)]
@@ -75,29 +75,30 @@ pub struct RecordHandle {
     ambient: Ambient,
 }
 
-/// A record as it is found.
+/// A record with its response.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StoredExchange {
     /// The state of the record.
     pub state: State,
-    /// The number of the attempt that wrote it last: how often a handler began, or was about to.
+    /// The number of the attempt that wrote it last: how often a handler began, or was about to
+    /// begin.
     pub attempt: u32,
     /// The stored response, as a repeat gets it; `None` if there is none, or if it was not kept.
     pub response: Option<Response<Bytes>>,
     /// The status that the handler answered with; of a response that was not kept, too, unless an
     /// operator resolved the key without one.
     pub status: Option<StatusCode>,
-    /// The time for which other requests stay away from the key; zero if nothing holds it.
+    /// The remaining lease; zero if no attempt holds the key.
     pub lease_left: Duration,
-    /// The time until the record is forgotten.
+    /// The time until the record expires.
     pub expires_in: Duration,
     abandon: Abandon,
 }
 
 impl StoredExchange {
-    /// `true` if nobody knows how the request ended and the key waits for a decision: repeats get 409
-    /// `outcome-unknown` until it is resolved or forgotten.
+    /// Returns `true` if the outcome of the request is unknown and the key waits for a decision:
+    /// repeats get 409 `outcome-unknown` until it is resolved or forgotten.
     pub fn is_blocked(&self) -> bool {
         match self.state {
             State::Abandoned => true,
@@ -106,15 +107,15 @@ impl StoredExchange {
         }
     }
 
-    /// `true` if a request with the key is being handled.
+    /// Returns `true` if a request with the key is being handled.
     pub fn is_in_progress(&self) -> bool {
         self.state == State::Processing && !self.lease_left.is_zero()
     }
 }
 
 impl RecordHandle {
-    /// Names on whose behalf the requests were made, as the layer's [`scope`](IdempotencyLayer::scope)
-    /// returned it.
+    /// Names the scope of the requests, as the layer's [`scope`](IdempotencyLayer::scope) returned
+    /// it.
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scope = Some(scope.into());
         self
@@ -130,14 +131,14 @@ impl RecordHandle {
     }
 
     /// Names the ambient scope that another adapter had put in place around the layer, such as an
-    /// outer layer with [`ambient_only`](IdempotencyLayer::ambient_only). Without this there is none:
-    /// what is in place where this is called does not count.
+    /// outer layer with [`ambient_only`](IdempotencyLayer::ambient_only). Without this there is
+    /// none: the ambient scope of the caller does not count.
     pub fn ambient_scope(mut self, scope: impl KeyPart) -> Self {
         self.ambient = Ambient::new().scope(scope);
         self
     }
 
-    /// The record, if there is one.
+    /// Returns the record, if there is one.
     ///
     /// # Errors
     /// The scope is missing, the store does not answer, or the stored response cannot be read.
@@ -149,8 +150,8 @@ impl RecordHandle {
         .await
     }
 
-    /// Removes the record, so that the next request with the key is handled. One that is in progress
-    /// or blocked stays, unless `force` is set; what its handler answers is then dropped.
+    /// Removes the record, so that the next request with the key is handled. A record that is in
+    /// progress or blocked stays, unless `force` is set; the answer of its handler is then dropped.
     ///
     /// # Errors
     /// The scope is missing, or the store does not answer.
@@ -205,7 +206,7 @@ impl RecordHandle {
     }
 
     fn operation(&self) -> Operation<'_> {
-        // A layer with a scope has no records without one: an empty one is refused.
+        // A layer with a scope has no records without one. An empty scope is refused.
         let unknown = self.settings.scope.as_ref().map(|_| "");
         let scope = self.scope.as_deref().or(unknown);
         let Self { method, path, key, .. } = self;
@@ -213,7 +214,7 @@ impl RecordHandle {
         Identity { method, path, host, key, scope }.operation(&self.settings)
     }
 
-    /// A handler that calls this may have a scope in place, of whoever operates the service.
+    /// Runs a verb with the ambient scope of the handle, not with that of a handler that calls it.
     async fn with_ambient<F: Future>(&self, verb: F) -> F::Output {
         ambient::scope(self.ambient.clone(), verb).await
     }

@@ -1,5 +1,5 @@
-//! Refusals on their way to the client: shaped by the service if it has a format of its own, and
-//! marked as refusals in any case.
+//! Refusals on their way to the client: in the format of the service if it has one, and marked as
+//! refusals in any case.
 
 use crate::body::ResponseBody;
 use crate::form::FormTokens;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 type Hook = dyn Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync;
 
-/// The form of refusals.
+/// Format of refusals.
 #[derive(Clone, Default)]
 pub(crate) struct Refusals {
     hook: Option<Arc<Hook>>,
@@ -29,12 +29,12 @@ impl Refusals {
         Self { hook: Some(Arc::new(hook)) }
     }
 
-    /// The head of a request that is handed on, for the hook. Boxed: futures hold it.
+    /// Copies the head of a request for the hook. Boxed, because futures hold it.
     pub(crate) fn remember(&self, parts: &Parts) -> Option<Box<Parts>> {
         self.hook.as_ref().map(|_| Box::new(parts.clone()))
     }
 
-    /// Refuses a request that no operation was asked about, and reports that.
+    /// Refuses a request before an operation has begun, and reports it.
     pub(crate) fn refuse<B>(
         &self,
         call: PendingCall<'_>,
@@ -46,8 +46,8 @@ impl Refusals {
         self.response(problem, Some(parts), dialect).map(ResponseBody::of)
     }
 
-    /// The response that tells of a problem. The hook is not asked about calls of gRPC, whose
-    /// refusals have one form only.
+    /// The response for a problem. The hook is not called for gRPC, whose refusals have one form
+    /// only.
     pub(crate) fn response(
         &self,
         problem: &Problem,
@@ -75,14 +75,13 @@ impl fmt::Debug for Refusals {
 }
 
 impl IdempotencyLayer {
-    /// Shapes what the layer answers by itself: the hook gets the problem and the head of the
+    /// Sets a hook for the layer's own answers. The hook gets the problem and the head of the
     /// request, and returns the response, or `None` for the usual one.
     ///
-    /// [`problem_response`](crate::problem_response) makes the usual one, to be changed. Calls of gRPC
-    /// are always refused with a status of theirs. A response that the hook returns gets
-    /// the header `Idempotency-Problem` in any case, and `Cache-Control: no-store` and `Retry-After`
-    /// where the hook did not set them. A hook that panics is logged, and the client gets the usual
-    /// response.
+    /// [`problem_response`](crate::problem_response) makes the usual one, to be changed. gRPC calls
+    /// are always refused with a gRPC status. A response that the hook returns gets the header
+    /// `Idempotency-Problem` in any case, and `Cache-Control: no-store` and `Retry-After` where the
+    /// hook did not set them. A hook that panics is logged, and the client gets the usual response.
     ///
     /// With or without a hook, the [`Problem`] is in the extensions of the response, for layers
     /// outside of this one.
@@ -114,8 +113,8 @@ impl IdempotencyLayer {
 }
 
 impl FormTokens {
-    /// Shapes what the layer answers by itself, as
-    /// [`IdempotencyLayer::on_refusal`] does: a page in place of problem details.
+    /// Sets a hook for the layer's own answers, like [`IdempotencyLayer::on_refusal`]: a page in
+    /// place of problem details, for example.
     #[must_use]
     pub fn on_refusal(
         self,

@@ -1,4 +1,4 @@
-//! The body of a request: read up to a limit, and handed to the inner service as it was.
+//! The body of a request: read up to a limit, and passed to the inner service unchanged.
 
 use crate::body::{BoxError, Whole};
 use crate::unread::Unread;
@@ -26,9 +26,9 @@ pin_project! {
 pin_project! {
     #[project = KindProjection]
     enum Kind<B> {
-        /// As the client sent it.
+        /// The client's body, not read.
         Passed { #[pin] body: B },
-        /// Read before.
+        /// A body that was read to its end.
         Read { whole: Whole },
     }
 }

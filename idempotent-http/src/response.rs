@@ -1,4 +1,4 @@
-//! The response of a handler: stored, sent on as it comes, or not kept at all.
+//! The response of a handler: stored, streamed, or not kept at all.
 
 use crate::body::{ResponseBody, Whole};
 use crate::exchange::{Exchange, Replay, not_stored};
@@ -21,12 +21,12 @@ use idempotent_runtime::{Error, Outcome, Recorded};
 /// The answer to a client.
 pub(crate) type Answer<B, E> = Result<Response<ResponseBody<B>>, E>;
 
-/// Reasons for which there is no answer to keep.
+/// Outcomes of a handler without an answer to keep.
 pub(crate) enum NoAnswer<R, E> {
     Refused(Error),
     /// The response goes to its client, and the key is freed.
     Freed(Box<Response<ResponseBody<R>>>),
-    /// The body of the response broke off, and the key is freed: what the client would get is not an
+    /// The body of the response broke off, and the key is freed, because half a response is no
     /// answer.
     BrokeOff,
     /// The inner service failed.
@@ -58,7 +58,7 @@ pub(crate) fn answer<R, E>(
             Replay::NotRetained(status) => refuse(&not_retained(status)),
         }),
         Ok(Ok(outcome)) if outcome.recorded == Recorded::Yes => Ok(outcome.value.into_first()),
-        // It ran without protection, or the store has not taken it.
+        // It ran without protection, or the store has not acknowledged it.
         Ok(Ok(outcome)) => Ok(not_stored(outcome.value.into_first())),
         Ok(Err(NoAnswer::Freed(response))) => Ok(*response),
         Ok(Err(NoAnswer::Failed(error))) => Err(error),
@@ -66,17 +66,17 @@ pub(crate) fn answer<R, E>(
     }
 }
 
-/// The problem that tells a client of an error.
+/// The problem for an error.
 pub(crate) fn refusal(error: &Error) -> Problem {
     let problem = Problem::from(error);
     if problem.kind().status() == 500 {
-        // The client is told to tell the operators, who find the reason here only.
+        // The response does not name the reason, so that operators find it only here.
         tracing::error!(target: "idempotent", %error, "refused");
     }
     problem
 }
 
-/// The problem of a request that was handled with this status, of which nothing else was kept.
+/// The problem of a request that was handled with this status and whose response was not kept.
 pub(crate) fn not_retained(status: StatusCode) -> Problem {
     let status = status.as_u16();
     let detail = format!(
@@ -86,7 +86,7 @@ pub(crate) fn not_retained(status: StatusCode) -> Problem {
     Problem::new(ProblemType::ResultNotRetained, detail).original_status(status)
 }
 
-/// The fate of a response whose head is known.
+/// Classification of a response by its head.
 pub(crate) enum Sorted<R> {
     /// Stored, if its body can be kept.
     Kept(response::Parts, R, Length),
@@ -103,7 +103,7 @@ pub(crate) fn sort<R: Body>(
     let outcome = match headers::grpc(response.headers()) {
         // Otherwise it is in the trailers, and not known yet.
         Some(Grpc::Native) if status == StatusCode::OK => grpc::outcome(response.headers()),
-        // Otherwise it is in the body, which is not looked into.
+        // Otherwise it is in the body, which is not parsed.
         Some(Grpc::Web) if status == StatusCode::OK => {
             grpc::outcome(response.headers()).or(Some(status))
         }
@@ -174,36 +174,36 @@ pub(crate) fn keep<R: Body, E>(
     Ok(Box::new(exchange.into_live()))
 }
 
-/// `false` if a body has another length than its head says. Sent so, its client would wait for the rest,
-/// or take it for the beginning of the next response. The body ended without an error, so it is the head
-/// that is wrong, and no reason to let the handler run again.
+/// Returns `false` if the length of a body differs from its `Content-Length`. The client would wait
+/// for the rest, or take the excess for the beginning of the next response. The body ended without
+/// an error, so the header is wrong, which is no reason to run the handler again.
 fn is_as_announced(parts: &response::Parts, body: &Whole) -> bool {
-    // Those have no body, whatever their head says of the one that they stand for.
+    // These have no body; their head may announce the length of the one they stand for.
     matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
         || content_length(&parts.headers).is_none_or(|length| length == body.bytes().len() as u64)
 }
 
-/// Reports a response that would have been kept if it were smaller. A stream is not meant to be.
+/// Reports a response that is too large to be kept. Streams are not reported.
 fn report_too_large(settings: &Settings) {
     let reason = "the response is larger than what is stored";
     observe::not_kept(&settings.operation, "http::Response", reason);
 }
 
-/// `true` if a function further in was refused for a reason that passes, whatever the status says.
+/// Returns `true` if a function further in was refused for a transient reason, whatever the status.
 pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
     let code = response.headers().get(IDEMPOTENCY_PROBLEM).and_then(|code| code.to_str().ok());
     code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
 }
 
-/// `true` for a response that is meant to flow, from its head on.
+/// Returns `true` for a response that is to be streamed from its head on.
 fn is_stream<R>(response: &Response<R>, length: Length) -> bool {
     let is_said_to_flow = || {
         headers::is_stream(response.headers())
             || headers::grpc(response.headers()) == Some(Grpc::Web)
     };
-    // What follows a change of protocols is not in the response.
+    // The data after a protocol switch is not part of the response.
     response.status().is_informational()
         || response.extensions().get::<Streaming>().is_some()
-        // One of known length is complete, whatever its type.
+        // A response of known length ends, whatever its type.
         || (length == Length::Unknown && is_said_to_flow())
 }

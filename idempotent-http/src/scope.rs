@@ -1,4 +1,4 @@
-//! The scope of a request: the user or tenant on whose behalf it is made.
+//! The scope of a request: its user or tenant.
 
 use crate::body::BoxError;
 use crate::panics::{Panicked, catch_panic};
@@ -12,13 +12,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A lookup in progress.
+/// Future of a scope lookup.
 pub(crate) type Resolving = Pin<Box<dyn Future<Output = Resolved> + Send>>;
 
-/// The scope; `None` if it is nobody's request.
+/// Result of a scope lookup; `None` if the request has no scope.
 pub(crate) type Resolved = Result<Option<String>, BoxError>;
 
-/// The resolver of scopes, as the user gave it.
+/// The hook that finds scopes.
 #[derive(Clone)]
 pub(crate) enum Scope {
     AtOnce(ScopeOf),
@@ -26,7 +26,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// The scope of a request. An empty one is nobody's. If it cannot be found, nothing is handled.
+    /// Finds the scope of a request. An empty scope counts as none. An error refuses the request.
     pub(crate) async fn of(
         &self,
         settings: &Settings,
@@ -47,7 +47,7 @@ impl Scope {
     }
 }
 
-/// The principal of a request, as the service's own hook says; `None` if it is nobody's.
+/// Calls a hook of the service for the principal of a request; `None` if there is none.
 pub(crate) fn principal(
     hook: &'static str,
     of: &ScopeOf,

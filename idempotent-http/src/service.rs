@@ -1,4 +1,4 @@
-//! One request on its way through the layer.
+//! The service: the path of one request through the layer.
 
 use crate::body::{BoxError, ResponseBody};
 use crate::exchange::Exchange;
@@ -27,13 +27,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// A handler puts this into its response's extensions if the response is not to be stored: the key
-/// is freed, and a repeat runs the handler again.
+/// Response extension that keeps a response from being stored: the key is freed, and a repeat runs
+/// the handler again.
 #[derive(Clone, Copy, Debug)]
 pub struct NoStore;
 
-/// A handler puts this into its response's extensions if the body is a stream that must flow at
-/// once: it is not stored, and a repeat is told so.
+/// Response extension that marks a body as a stream: it is sent to the client at once and not
+/// stored, and a repeat is told so.
 #[derive(Clone, Copy, Debug)]
 pub struct Streaming;
 
@@ -75,7 +75,8 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        // The service that said it is ready is the one to call.
+        // `poll_ready` was called on `self.inner`, so that one is called and its clone takes its
+        // place.
         let next = self.inner.clone();
         let inner = std::mem::replace(&mut self.inner, next);
         let settings = Arc::clone(&self.settings);
@@ -96,7 +97,7 @@ where
     }
 }
 
-/// Hands a request on that is none of a layer's business.
+/// Passes a request on that the layer does not guard.
 pub(crate) async fn pass<S, B, R>(
     mut inner: S,
     request: Request<RequestBody<B>>,
@@ -121,11 +122,11 @@ where
     R: Body<Data = Bytes> + Send + 'static,
     R::Error: Send,
 {
-    // Not an async function: its arguments would lie in its future twice.
+    // Not an async function, whose future would hold the arguments twice.
     let (mut parts, body) = request.into_parts();
     let dialect = Dialect::of(&parts.headers);
     async move {
-        // What is refused here is reported here, and what an operation refuses, by the operation.
+        // Refusals before an operation are reported here, later ones by the operation.
         let call = PendingCall::new(&settings.operation);
         let refuse = |call: PendingCall<'_>, problem: &Problem, parts: &Parts| {
             Ok(settings.refusals.refuse(call, problem, parts))
@@ -138,11 +139,11 @@ where
         extract::put(&mut parts.extensions, key.as_deref());
         let key = match (settings.usage, key) {
             (Usage::Exchange, Some(key)) => key,
-            // A function further in has keys of its own: its scope does not depend on the client's
-            // key.
+            // Functions further in may have keys of their own, so the scope is set even if the
+            // client sent no key.
             (_, key) => {
                 call.hand_over();
-                // Boxed: this path must not make the future of guarded requests larger.
+                // Boxed, so that this path does not enlarge the future of guarded requests.
                 let request = Request::from_parts(parts, body.into_body());
                 let pass = Box::pin(pass(inner, request));
                 return ambient::scope(place(key, scope.as_deref()), pass).await;
@@ -155,7 +156,7 @@ where
         let identity = Identity::of(&settings, &parts, &key, scope.as_deref());
         let admitted = match &settings.quota {
             None => Ok(None),
-            // Boxed: it must not make the future of requests larger that are not counted.
+            // Boxed, so that it does not enlarge the future of requests that are not counted.
             Some(quota) => Box::pin(quota::admit(quota, &settings, &identity)).await,
         };
         let new_key = match admitted {
@@ -185,7 +186,7 @@ where
         answer(ran, |problem| {
             let overloaded = overloaded();
             let problem = match problem.kind() {
-                // It asked for repeats only, so this is no word of the store's.
+                // The call allowed only repeats, so this does not come from the store.
                 ProblemType::StoreFull if !may_start => &overloaded,
                 _ => problem,
             };
@@ -195,14 +196,16 @@ where
     }
 }
 
-/// The outer layer would hand one principal's response to another, whatever this one's scope says.
+/// Refuses a request whose outer layer has no scope: that layer would hand one principal's response
+/// to another.
 fn scope_ignored(settings: &Settings) -> Problem {
     let layer: &str = &settings.operation;
     tracing::error!(target: "idempotent", layer, "a layer without a scope is around one with a scope");
     misconfigured()
 }
 
-/// The handler, and what is kept of its response. Boxed: it is large, and handed on several times.
+/// Runs the handler and reads its response. Boxed, because the future is large and moved several
+/// times.
 fn handler<S, B, R>(
     settings: Arc<Settings>,
     mut inner: S,
@@ -225,7 +228,7 @@ where
             new_key.starts();
         }
         let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
-        // What the instance would not keep is not read either.
+        // Larger responses would not be kept, so they are not read whole.
         let most = settings.instance.config().max_value_bytes;
         let limit = settings.max_response_bytes.min(most);
         let (parts, body, length) = match sort(&settings, response, limit) {

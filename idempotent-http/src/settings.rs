@@ -17,13 +17,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// On whose behalf a request is made; `None` if that is not known.
+/// Hook that returns the scope of a request; `None` if it is not known.
 pub(crate) type ScopeOf = Arc<dyn Fn(&Parts) -> Option<String> + Send + Sync>;
 
-/// Says what is wrong with a key.
+/// Hook that validates a key.
 pub(crate) type ValidateKey = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
-/// Chooses how long a response is kept.
+/// Hook that chooses the retention of a response.
 pub(crate) type RetentionBy = Arc<dyn Fn(StatusCode, &HeaderMap) -> Option<Duration> + Send + Sync>;
 
 #[derive(Clone)]
@@ -65,47 +65,47 @@ pub(crate) struct Settings {
     pub(crate) found: Found,
 }
 
-/// Findings about settings that do not change any more, and reports that are made once.
+/// Result of validating the settings, and flags for reports that are made once.
 #[derive(Clone, Default)]
 pub(crate) struct Found {
     checked: OnceLock<Result<(), SettingsError>>,
-    /// The mistakes were reported.
+    /// Set once the mistakes were reported.
     reported: OnceLock<()>,
-    /// It was reported that clients with credentials share their keys.
+    /// Set once the warning about shared keys was logged.
     warned: OnceLock<()>,
 }
 
-/// The use of a layer.
+/// Mode of operation of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Usage {
     /// Responses are stored and replayed.
     Exchange,
-    /// The key is put in place for functions further in.
+    /// The key becomes the ambient key of functions further in.
     AmbientToken,
 }
 
-/// The need for a key.
+/// Requirement of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Optional,
     Required,
 }
 
-/// The part that the host has in a key.
+/// Role of the host in keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     Ignored,
     PartOfTheKey,
 }
 
-/// The payload that may follow a response that is not stored.
+/// Payloads that a key takes after a response that is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
     AnyPayload,
     SamePayload,
 }
 
-/// The retention of a layer that chooses none: a day.
+/// The default retention: a day.
 pub(crate) const RETENTION: Duration = Duration::from_secs(24 * 3_600);
 const MEBIBYTE: usize = 1 << 20;
 
@@ -147,28 +147,29 @@ impl Settings {
         }
     }
 
-    /// Safe methods pass whatever the settings say.
+    /// Returns `true` if the method is guarded. Safe methods never are.
     pub(crate) fn guards(&self, method: &Method) -> bool {
         self.is_enabled && !method.is_safe() && self.methods.contains(method)
     }
 
-    /// `true` if another handler may start: those whose client has gone are bounded.
+    /// Returns `true` if another handler may start, given the limit on handlers whose client has
+    /// gone.
     pub(crate) fn may_start_handlers(&self) -> bool {
         self.orphans.count() < self.max_orphans
     }
 
-    /// `true` if a response is stored. A choice that panics counts as if it were not there.
+    /// Returns `true` if a response with this status is stored. A hook that panics is ignored.
     pub(crate) fn stores(&self, status: StatusCode) -> bool {
         call_hook("store_statuses", || (self.is_stored)(status))
             .unwrap_or_else(|| is_deterministic(status))
     }
 
-    /// All that makes these settings impossible.
+    /// Validates the settings, once.
     pub(crate) fn check(&self) -> Result<(), &SettingsError> {
         self.found.checked.get_or_init(|| mistakes::check(self)).as_ref().copied()
     }
 
-    /// Reports impossible settings, once.
+    /// Reports mistakes in the settings, once.
     pub(crate) fn report(&self) {
         if let Err(error) = self.check()
             && self.found.reported.set(()).is_ok()
@@ -191,8 +192,8 @@ impl Settings {
     }
 }
 
-/// Calls a hook after the handler ran. A panic in it must not free the key of what happened: it counts
-/// as if the hook were not there.
+/// Calls a hook after the handler ran. A panic in it must not free the key, so it counts as if
+/// there were no hook.
 pub(crate) fn call_hook<R>(hook: &'static str, call: impl FnOnce() -> R) -> Option<R> {
     let answer = catch_unwind(AssertUnwindSafe(call)).ok();
     if answer.is_none() {
@@ -201,8 +202,8 @@ pub(crate) fn call_hook<R>(hook: &'static str, call: impl FnOnce() -> R) -> Opti
     answer
 }
 
-/// Statuses that a repeat of the request would get too, with whatever credentials and by whatever
-/// route.
+/// Returns `true` for statuses that a repeat of the request would get too, with any credentials and
+/// by any route.
 pub(crate) fn is_deterministic(status: StatusCode) -> bool {
     !status.is_server_error() && !TRANSIENT.contains(&status)
 }
@@ -257,7 +258,7 @@ mod tests {
         let codes = codes.join(", ");
         for (file, places) in [("../docs/http.md", 2), ("src/layer.rs", 1), ("src/form.rs", 1)] {
             let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
-            // Lists go over the ends of lines.
+            // The lists span several lines.
             let text = std::fs::read_to_string(&path).unwrap().replace("\n/// ", " ");
             let lists =
                 [", 5xx", " and 5xx"].map(|end| text.matches(&format!("{codes}{end}")).count());

@@ -1,4 +1,4 @@
-//! A service that tells where a key stands, and never runs a handler.
+//! Service that reports the state of a key, without running a handler.
 
 use crate::header::{IDEMPOTENT_REPLAYED, IDEMPOTENT_STATUS};
 use crate::identity::{Identity, known, path};
@@ -23,12 +23,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower_service::Service;
 
-/// The shortest time after which it makes sense to ask again, and the usual one.
+/// Smallest `Retry-After`, and the default.
 const SECOND: Duration = Duration::from_secs(1);
 
 impl IdempotencyLayer {
-    /// A service that tells where a key stands. Mount it where you like, inside the same
-    /// authentication as the routes that it tells about.
+    /// Creates a service that reports the state of a key. Mount it on any path, inside the same
+    /// authentication as the routes that it reports about.
     ///
     /// ```
     /// use axum::Router;
@@ -63,7 +63,7 @@ impl IdempotencyLayer {
 /// | has an answer | 200 with its headers and body, and its own status in `Idempotent-Status` |
 /// | has an answer that was not kept | 409 `result-not-retained` |
 /// | waits for a decision | 409 `outcome-unknown` |
-/// | is not known, is free after a failure, or belongs to somebody else | 404 `unknown-key` |
+/// | is not known, is free after a failure, or belongs to another principal | 404 `unknown-key` |
 ///
 /// No answer may be cached. The route is that of [`for_route`](Self::for_route), or what the request
 /// names in the parameters `path` and `method` of its query; `path` is its own path if it names none,
@@ -74,7 +74,7 @@ pub struct StatusService {
     route: Option<Route<'static>>,
 }
 
-/// The route whose keys are asked about.
+/// The route of the keys in question.
 #[derive(Clone, Debug)]
 struct Route<'a> {
     method: Method,
@@ -82,8 +82,8 @@ struct Route<'a> {
 }
 
 impl StatusService {
-    /// Tells about this route only, whatever the query says. The path is the one that clients send,
-    /// whole where routers are nested.
+    /// Restricts the service to this route, whatever the query says. The path is the one that
+    /// clients send, including the prefix of nested routers.
     #[must_use]
     pub fn for_route(mut self, method: Method, path: impl Into<String>) -> Self {
         self.route = Some(Route { method, path: Cow::Owned(path.into()) });
@@ -183,8 +183,8 @@ fn in_progress(after: Duration) -> Response<Bytes> {
     response
 }
 
-/// The stored answer. Its status is in a header: a stored 404 must not look like a key that is not
-/// known, nor a stored redirect be followed by whoever asks.
+/// The stored answer. Its status is in a header, so that a stored 404 does not look like an unknown
+/// key and clients do not follow a stored redirect.
 fn done(mut response: Response<Bytes>) -> Response<Bytes> {
     let status = std::mem::replace(response.status_mut(), StatusCode::OK);
     let headers = response.headers_mut();

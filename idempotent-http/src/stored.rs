@@ -3,14 +3,14 @@
 //! The first byte is the version. Numbers are big endian; names and values have their length, four
 //! bytes, before them.
 //!
-//! | version | content | what follows |
+//! | version | content | layout |
 //! | --- | --- | --- |
 //! | 1 | a response | status, fields, body |
 //! | 2 | a response with trailers | `0`, status, fields, fields of the trailers, body |
 //! | 2 | the status of a response whose body was not kept | `1`, status |
 //!
-//! A status has two bytes. Fields are their number, two bytes, then name and value of each. Version 1
-//! is written wherever it suffices: it is what earlier releases read.
+//! A status has two bytes. Fields are their number, two bytes, then name and value of each. Version
+//! 1 is written wherever it suffices, because earlier releases read only that.
 
 use crate::exchange::Exchange;
 use crate::headers::{HeaderChoices, replayed};
@@ -55,7 +55,7 @@ impl<B> StoredBytes for Exchange<B> {
         };
         let mut response = Response::new(Bytes::new());
         *response.status_mut() = reader.status()?;
-        // None is ever written, and a server cannot send one as the answer.
+        // Interim responses are never written, and cannot be the answer to a request.
         if response.status().is_informational() {
             return Err(damaged());
         }
@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
         Self { head, trailers, choices }
     }
 
-    /// HTTP/1.1 sends those trailers that the head announces.
+    /// The `Trailer` header, since HTTP/1.1 sends only the trailers that the head announces.
     fn announcement(&self) -> impl Iterator<Item = Field<'a>> {
         static NAME: HeaderName = TRAILER;
         let values = self.trailers.map(|_| self.head.get_all(&NAME).iter());
@@ -104,7 +104,7 @@ pub(crate) fn fits(response: &Response<Bytes>, trailers: Option<&HeaderMap>, mos
     let fields = Fields::new(response, trailers);
     let after = fields.trailers().map_or(0, |trailers| 3 + trailers.map(size).sum::<usize>());
     let with = |head: usize| 5 + head + after + response.body().len() <= most;
-    // Which of the headers count is asked only if not all of them fit.
+    // The headers are filtered only if not all of them fit.
     with(response.headers().iter().map(size).sum()) || with(fields.head().map(size).sum())
 }
 

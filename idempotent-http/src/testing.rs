@@ -49,7 +49,7 @@ use std::pin::Pin;
 use std::task::Poll;
 use tower_service::Service;
 
-/// The requests that are sent at the same time.
+/// Number of concurrent requests.
 const AT_ONCE: usize = 4;
 
 /// Asserts that a request with a key is handled once, however often it is sent, and returns the answer
@@ -61,13 +61,12 @@ const AT_ONCE: usize = 4;
 /// `Date` and `Set-Cookie`, are not compared, nor those that the layer was told not to replay.
 ///
 /// A request with `Idempotency-Key` keeps its key, which must not have been used before. Without one it
-/// gets a random key. Whatever else it needs, such as what an authentication layer looks for, must be
-/// in it.
+/// gets a random key. It must have everything else that the service needs, such as credentials.
 ///
 /// # Panics
-/// It was handled more than once, or not at all, or the answers differ. The message says why, as far as
-/// that can be seen from outside: no layer is in the path, the response is not stored, or what is
-/// outside of the layer changes it.
+/// Panics if the request was handled more than once or not at all, or if the answers differ. The
+/// message names the reason, as far as it can be seen from outside: no layer is in the path, the
+/// response is not stored, or a layer further out changes it.
 #[track_caller]
 pub fn assert_handled_once<S, B, R>(
     service: S,
@@ -97,10 +96,10 @@ where
 
 /// Asserts that a request without a key is refused (400 `missing-key`), and not handled.
 ///
-/// Headers in which a layer looks for keys by default are taken off the request.
+/// The default headers for keys are removed from the request.
 ///
 /// # Panics
-/// It was handled, or refused for another reason.
+/// Panics if the request was handled, or refused for another reason.
 #[track_caller]
 pub fn assert_key_required<S, B, R>(service: S, request: Request<B>) -> impl Future<Output = ()>
 where
@@ -175,7 +174,8 @@ where
         match answer.kind() {
             Kind::Handled => handled.push(answer),
             Kind::Replay => replays.push(answer),
-            // Both follow one that is or was handled, which says more about the reason.
+            // Both follow a request that is or was handled, whose answer says more about the
+            // reason.
             Kind::Refused(ProblemType::InProgress | ProblemType::ResultNotRetained) => {
                 refused = answer.text();
             }
@@ -204,7 +204,7 @@ where
     Ok(first)
 }
 
-/// The reason for which a request that was handled was not replayed.
+/// Finds out why a request that was handled was not replayed.
 async fn not_replayed<S, B, R>(subject: &Subject<S>, first: &Answer) -> Fault
 where
     S: Service<Request<B>, Response = Response<R>> + Clone,
@@ -219,7 +219,7 @@ where
     if first.asked_for_no_store() {
         return Fault::NoStore;
     }
-    // A layer that looks at the key refuses one that is none, also where keys are optional.
+    // A layer that reads the key refuses an empty one, even if keys are optional.
     let empty = HeaderValue::from_static("\"\"");
     let probed = subject.send(|parts| drop(parts.headers.insert(IDEMPOTENCY_KEY, empty))).await;
     let is_guarded =
@@ -248,7 +248,7 @@ where
     }
 }
 
-/// Polls all futures until the last of them is ready.
+/// Polls all futures until all are ready.
 async fn all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut pending: Vec<Option<Pin<Box<F>>>> =
         futures.into_iter().map(|future| Some(Box::pin(future))).collect();

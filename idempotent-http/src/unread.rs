@@ -1,4 +1,4 @@
-//! Requests whose body could not be read, and what their clients are told.
+//! Errors of reading a request's body, and their problems.
 
 use crate::body::BoxError;
 use http_body_util::LengthLimitError;
@@ -9,16 +9,16 @@ use std::io;
 /// Reasons for which the body of a request could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
-    /// It is larger than this layer, or one outside of it, takes.
+    /// The body exceeds the limit of this layer or of one outside of it.
     TooLarge,
-    /// A layer outside of this one could not decode it. It fares no better when it is sent again.
+    /// A layer outside of this one could not decode the body. Sending it again would fail again.
     Undecodable,
-    /// It ended early.
+    /// The body ended early.
     Incomplete,
 }
 
 impl Unread {
-    /// Tells the errors of bodies apart.
+    /// Classifies the error of a body.
     ///
     /// Decoders, such as those of tower-http, fail with an [`io::Error`]. So do connections, but
     /// theirs are wrapped by the server that reads them, or say that the connection ended.
@@ -35,7 +35,7 @@ impl Unread {
         }
     }
 
-    /// The answer to a client. `what` names the requests that are read whole.
+    /// The problem for the client. `what` names the requests that are read whole.
     pub(crate) fn problem(&self, what: &str) -> Problem {
         let (kind, detail) = match self {
             Self::TooLarge => {

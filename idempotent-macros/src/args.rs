@@ -1,4 +1,5 @@
-//! The arguments of the attribute: their names, once, and what each of them takes.
+//! The arguments of the attribute: the table of their names, and the type that each one is read
+//! into.
 
 use darling::FromMeta;
 use proc_macro2::TokenStream;
@@ -11,11 +12,11 @@ use crate::value::{
     OperationName, RuntimePath, Wait,
 };
 
-/// What can be said about an argument without its value.
+/// Properties of an argument that do not depend on its value.
 #[derive(Debug)]
 pub(crate) struct Argument {
     pub(crate) name: &'static str,
-    /// Something that can be typed.
+    /// An example for help texts, which can be typed as it is.
     pub(crate) example: &'static str,
     pub(crate) takes_value: bool,
     /// Read with the key grammar, and so may be `const ..`.
@@ -62,8 +63,8 @@ pub(crate) fn find(name: &str) -> Option<&'static Argument> {
     ARGUMENTS.iter().find(|argument| argument.name == name)
 }
 
-/// The arguments as given. An argument with a wrong value is still there, so that nothing is said to
-/// be missing because of it.
+/// The arguments as given. An argument with a wrong value is present, so that it is not reported as
+/// missing, too.
 #[derive(Debug, Default, FromMeta)]
 pub(crate) struct Args {
     pub(crate) key: Option<Given<Key>>,
@@ -91,7 +92,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Reads the list; what is wrong with it goes to `mistakes`.
+    /// Parses the argument list and adds its errors to `mistakes`.
     pub(crate) fn parse(arguments: TokenStream, mistakes: &mut Mistakes) -> Self {
         let list = list::split(arguments, mistakes);
         let args =

@@ -114,7 +114,7 @@ struct Kept<'a> {
 }
 
 impl Kept<'_> {
-    /// The user's own token that stands for the field.
+    /// Span of the field's name, or of its type if it has none.
     fn span(&self) -> Span {
         let at = match &self.field.ident {
             Some(name) => name.span(),

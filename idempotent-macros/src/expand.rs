@@ -14,7 +14,7 @@ use crate::runtime::Runtime;
 use crate::validate::validate;
 use crate::value::{Bare, Flag, FunctionPath, Given, Message, Mode, OperationName, variant};
 
-/// The attribute: the function rewritten, or the function untouched and the mistakes.
+/// Expands the attribute: returns the rewritten function, or the function as it was and its errors.
 pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let mut mistakes = Mistakes::default();
     match Function::parse(&item) {
@@ -36,8 +36,8 @@ struct Expansion<'a> {
     function: &'a Function,
     bindings: Vec<Binding>,
     runtime: Runtime,
-    /// Hides what is generated from the user's code. Where a type error can arise, the span is moved to
-    /// the user's token that it is about.
+    /// Hygienic span, which hides generated names from the user's code. Code that can cause a type
+    /// error gets the span of the user's token that the error is about instead.
     span: Span,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Expansion<'a> {
         self.function.with_body(quote!(#site #with #key #scope #fingerprint #returns #body #run))
     }
 
-    /// What is fixed at compile time.
+    /// The `static` with the arguments that are known at compile time.
     fn site(&self) -> TokenStream {
         let Self { args, span, .. } = self;
         let private = self.runtime.private(*span);
@@ -81,7 +81,7 @@ impl<'a> Expansion<'a> {
             (Some(OperationName(name)), _) => quote_spanned!(*span=> named(#name)),
             (None, _) => {
                 let name = format!("::{}", self.function.sig.ident.unraw());
-                // The type of the closure shows what stands around the function.
+                // The type name of the closure contains the path of the enclosing item.
                 quote_spanned! {*span=>
                     derived(::core::concat!(::core::module_path!(), #name), || {})
                 }
@@ -151,7 +151,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// The witness of what the function returns, so that a missing trait is one error at its type.
+    /// A witness of the return type, so that a missing trait is reported once and at that type.
     fn returns(&self) -> TokenStream {
         let args = self.args;
         let ty = self.function.returns();
@@ -180,10 +180,11 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// The user's statements as a future.
+    /// The user's statements as an async block.
     ///
-    /// The edge that never returns tells the compiler the type, so that a wrong one is an error at the
-    /// user's expression. The shape of `#[async_trait]` brings its own.
+    /// It opens with a `return` that is never reached. That tells the compiler the type of the
+    /// block, so that a mismatch is reported at the user's expression. Code from `#[async_trait]`
+    /// has one already.
     fn body(&self) -> TokenStream {
         let stmts = self.function.user_body();
         let named = self.function.returns_opaque().is_none();
@@ -235,7 +236,8 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// What is not `Send` is wrong because of `detach`.
+    /// Span of the call into the runtime: with `detach`, the argument, which is what requires
+    /// `Send`.
     fn run_span(&self) -> Span {
         match &self.args.detach {
             Some(given) => self.span.located_at(given.name.span()),
@@ -243,7 +245,7 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// `.setter(value)`, at the value.
+    /// `.setter(value)`, with the span of the value.
     fn set(&self, setter: &str, value: TokenStream) -> TokenStream {
         let span = self.span.located_at(value.span());
         let setter = Ident::new(setter, span);
@@ -251,7 +253,7 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// The value of an argument that was given; after validation every given argument has one.
+/// The value of an argument, if it was given. After validation every given argument has one.
 fn value<T>(given: &Option<Given<T>>) -> Option<&T> {
     given.as_ref().and_then(Given::ok)
 }

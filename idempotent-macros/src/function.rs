@@ -1,4 +1,4 @@
-//! The function under the attribute: its shape, its parameters, what it returns.
+//! The function under the attribute: its shape, its parameters and its return type.
 //!
 //! The body of an async function is kept as tokens: nothing here needs to understand it.
 
@@ -28,13 +28,13 @@ pub(crate) struct Function {
     body: TokenStream,
 }
 
-/// How the function is async.
+/// The form in which the function is async.
 #[derive(Debug)]
 pub(crate) enum Shape {
     Async,
-    /// What `#[async_trait]` leaves: a plain function that ends in `Box::pin(async move { .. })`.
+    /// The output of `#[async_trait]`: a plain function that ends in `Box::pin(async move { .. })`.
     Boxed(Box<Boxed>),
-    /// Not at all.
+    /// A function that is not async.
     Plain,
 }
 
@@ -42,12 +42,12 @@ pub(crate) enum Shape {
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(crate) name: Ident,
-    /// `#[async_trait]` moves patterns into the body; this brings the name back.
+    /// The pattern that binds the name again, since `#[async_trait]` moves patterns into the body.
     pub(crate) pattern: Option<TokenStream>,
 }
 
 impl Function {
-    /// The function, or why there is none.
+    /// Parses the item, or explains why it is not a function with a body.
     pub(crate) fn parse(item: &TokenStream) -> syn::Result<Self> {
         match syn::parse2(item.clone()) {
             Ok(Parsed::Function(function)) => Ok(*function),
@@ -66,7 +66,7 @@ impl Function {
         self.sig.receiver()
     }
 
-    /// Whether the parameters or the return type say `Self`.
+    /// Returns `true` if the parameters or the return type mention `Self`.
     pub(crate) fn mentions_self_type(&self) -> bool {
         struct Find(bool);
         impl Visit<'_> for Find {
@@ -154,14 +154,14 @@ impl Function {
     }
 }
 
-/// Arguments that have no names.
+/// Refuses C-variadic arguments, which have no names.
 pub(crate) fn variadic(sig: &Signature) -> Option<syn::Error> {
     let dots = sig.variadic.as_ref()?.dots;
     let what = format!("`{}` takes a variable number of arguments", sig.ident);
     Some(mistake(dots, what, "name every parameter"))
 }
 
-/// A borrow in the type of a parameter, by its first token.
+/// Finds a borrow in the type of a parameter and returns its first token.
 pub(crate) fn borrow(input: &FnArg) -> Option<TokenStream> {
     #[derive(Default)]
     struct Find(Option<TokenStream>);
@@ -201,7 +201,7 @@ pub(crate) fn borrow(input: &FnArg) -> Option<TokenStream> {
     find.0
 }
 
-/// A reference in the value of a returned `Result`.
+/// Finds a reference in the `Ok` type of a returned `Result`.
 pub(crate) fn borrowed_value(returns: &Type) -> Option<Token![&]> {
     struct Find(Option<Token![&]>);
     impl Visit<'_> for Find {

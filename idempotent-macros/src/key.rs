@@ -1,6 +1,7 @@
-//! What `key`, `scope` and `fingerprint` take: field paths, tuples of them, templates and constants.
+//! Key expressions, as `key`, `scope` and `fingerprint` take them: field paths, tuples, templates
+//! and constants.
 //!
-//! An expression is read into [`Key`] and written out from it, so that nothing outside the grammar
+//! An expression is parsed into [`Key`] and generated from it, so that nothing outside the grammar
 //! reaches the generated code.
 
 mod path;
@@ -21,12 +22,13 @@ use crate::list::source;
 use crate::mistake::{Mistakes, mistake};
 use crate::value::{Value, literal, peel};
 
-/// A key expression, and where it stands in the user's code.
+/// A key expression with its position in the user's code.
 #[derive(Debug)]
 pub(crate) struct Key {
     form: Form,
     span: Span,
-    /// Quoted keys have no hygiene of their own: their names mean the function's parameters.
+    /// The literal of a quoted key. Its names have no hygiene of their own and mean the function's
+    /// parameters.
     quoted: Option<LitStr>,
 }
 
@@ -46,7 +48,7 @@ enum Piece {
 }
 
 impl Key {
-    /// The user's token that a mistake in `path` is about.
+    /// The tokens at which an error about `path` is reported.
     pub(crate) fn at(&self, path: &FieldPath) -> TokenStream {
         match &self.quoted {
             Some(literal) => literal.to_token_stream(),
@@ -54,7 +56,7 @@ impl Key {
         }
     }
 
-    /// The field paths in it, in the order in which they are written.
+    /// All field paths, in source order.
     pub(crate) fn paths(&self) -> Vec<&FieldPath> {
         match &self.form {
             Form::Path(path) => vec![path],

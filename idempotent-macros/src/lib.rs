@@ -1,12 +1,12 @@
 //! The attribute `#[idempotent(..)]` and `#[derive(KeyPart)]` of `idempotent-runtime`.
 //!
-//! This crate holds the macros alone. Depend on `idempotent-runtime`, which re-exports both together
-//! with everything that the generated code calls.
+//! This crate contains only the macros. Depend on `idempotent-runtime`, which re-exports both
+//! together with everything that the generated code calls.
 //!
-//! The files follow a call of the attribute: `list` splits the arguments, `args` and `value`
-//! read them, `key` reads key expressions, `function` looks at the function, `validate` compares
-//! the two, and `expand` writes the result. Every mistake that does not depend on another one is
-//! reported in the same run, and the user's function is emitted beside the errors.
+//! The modules follow an expansion: `list` splits the arguments, `args` and `value` parse them,
+//! `key` parses key expressions, `function` inspects the function, `validate` checks the two
+//! against each other, and `expand` generates the code. All independent errors are reported in the
+//! same run, and the user's function is emitted beside them.
 
 mod args;
 mod derive;
@@ -26,7 +26,7 @@ mod snapshots;
 #[cfg(any(test, proc_macro))]
 use proc_macro::TokenStream;
 
-/// Makes an async function run once per key; whoever asks again gets the answer.
+/// Makes an async function run once per key. A repeat call gets the first answer, or a refusal.
 ///
 /// `idempotent_runtime::idempotent` documents every argument with a running example.
 #[cfg(any(test, proc_macro))]
@@ -44,8 +44,8 @@ pub fn key_part(item: TokenStream) -> TokenStream {
     derive::key_part(item.into()).into()
 }
 
-/// For `fuzz/`, which builds this crate as a library: whether `text` is a key, and that reading it
-/// keeps what it must.
+/// Returns `true` if `text` is a key, and asserts the invariants of parsing it. For `fuzz/`, which
+/// builds this crate as a library.
 #[cfg(not(any(test, proc_macro)))]
 pub fn key_is_sound(text: &str) -> bool {
     key::printed::is_sound(text)

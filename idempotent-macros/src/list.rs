@@ -1,7 +1,7 @@
-//! Splits `name = value, name, ..` into arguments, before anything looks at the values.
+//! Splits `name = value, name, ..` into arguments, before the values are parsed.
 //!
-//! Unknown and repeated names, missing values and positional arguments are reported here and left out,
-//! so that what remains can be read without tripping over them.
+//! Unknown and repeated names, missing values and positional arguments are reported here and left
+//! out, so that they do not cause further errors.
 
 use darling::ast::NestedMeta;
 use proc_macro2::{Ident, TokenStream};
@@ -15,7 +15,7 @@ use crate::mistake::{Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
 use crate::value::{Mode, literal, peel};
 
-/// Reads the argument list; every entry returned has a known name and appears once.
+/// Splits the argument list. Every returned entry has a known name and appears once.
 pub(crate) fn split(arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
     let parser = |input: ParseStream<'_>| Ok(entries(input, mistakes));
     parser.parse2(arguments).unwrap_or_default()
@@ -71,7 +71,7 @@ fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
     Ok((name, Meta::NameValue(meta)))
 }
 
-/// A value; `const X` becomes the expression `const { X }`, which is what `key` understands.
+/// Parses a value. `const X` becomes the expression `const { X }`, which `key` expects.
 fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Result<Expr> {
     if input.peek(Token![const]) && !input.peek2(token::Brace) {
         let const_token: Token![const] = input.parse()?;
@@ -95,7 +95,7 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
     })
 }
 
-/// Anything that starts like a word but goes on like an expression: `req.order_id`, `a::b`.
+/// Returns `true` for an identifier that continues as an expression: `req.order_id`, `a::b`.
 fn is_positional(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
     let Ok(word) = ahead.call(Ident::parse_any) else {

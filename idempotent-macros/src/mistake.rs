@@ -1,16 +1,16 @@
-//! How a mistake reads: what is wrong, then something that can be typed.
+//! Errors about the user's code: a statement of the problem, then a `help:` that can be typed.
 
 use std::fmt::Display;
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 
-/// A mistake at the user's tokens `at`.
+/// Creates an error at the user's tokens `at`.
 pub(crate) fn mistake(at: impl ToTokens, what: impl Display, help: impl Display) -> syn::Error {
     syn::Error::new_spanned(at, format!("{what}\nhelp: {help}"))
 }
 
-/// The mistakes found so far, in the order in which they were found.
+/// The errors found so far, in the order in which they were found.
 #[derive(Debug, Default)]
 pub(crate) struct Mistakes(Option<syn::Error>);
 
@@ -22,7 +22,7 @@ impl Mistakes {
         }
     }
 
-    /// Keeps the value and takes the mistake in its place.
+    /// Returns the value, or records the error and returns `None`.
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
@@ -31,12 +31,12 @@ impl Mistakes {
         self.0.is_none()
     }
 
-    /// One `compile_error!` per mistake.
+    /// One `compile_error!` per error.
     pub(crate) fn into_compile_errors(self) -> TokenStream {
         self.0.map(|error| error.to_compile_error()).unwrap_or_default()
     }
 
-    /// `value`, or every mistake as one error.
+    /// Returns `value`, or all errors combined into one.
     pub(crate) fn or<T>(self, value: T) -> syn::Result<T> {
         match self.0 {
             Some(error) => Err(error),

@@ -1,10 +1,10 @@
-//! Where the generated code finds the runtime.
+//! The path of the runtime crate in generated code.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::Path;
 
-/// The path of the runtime crate.
+/// The runtime crate, as the `crate` argument names it.
 #[derive(Debug)]
 pub(crate) struct Runtime(Option<Path>);
 
@@ -22,15 +22,15 @@ impl Runtime {
         }
     }
 
-    /// The hidden module for generated code, at `span`: a whole path at one place keeps the carets of
-    /// type errors there.
+    /// The hidden module for generated code, at `span`. The whole path has one span, so that type
+    /// errors are reported there.
     pub(crate) fn private(&self, span: Span) -> TokenStream {
         let root = self.root(span);
         quote_spanned!(span=> #root::__private)
     }
 }
 
-/// The tokens at another place, with the meaning that they have where they were written.
+/// Moves the tokens to `span` and keeps how their names resolve.
 fn relocated(tokens: TokenStream, span: Span) -> TokenStream {
     tokens
         .into_iter()

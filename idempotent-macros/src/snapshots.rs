@@ -1,4 +1,4 @@
-//! What the generated code looks like, pretty-printed.
+//! Snapshots of the generated code, pretty-printed.
 
 use insta::assert_snapshot;
 use proc_macro2::TokenStream;
@@ -15,7 +15,7 @@ fn expanded(arguments: TokenStream, item: TokenStream) -> String {
     pretty(expand::idempotent(arguments, item))
 }
 
-/// A method, expanded inside its `impl` block.
+/// Expands a method inside its `impl` block.
 fn expanded_method(arguments: TokenStream, item: TokenStream) -> String {
     let method = expand::idempotent(arguments, item);
     pretty(quote!(impl Orders { #method }))
@@ -249,7 +249,7 @@ fn derive_mistakes() {
     assert_snapshot!(pretty(quote!(#union #options)));
 }
 
-/// A file of the workspace.
+/// Reads a file of the workspace.
 fn file(path: &str) -> String {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     std::fs::read_to_string(format!("{root}/{path}")).unwrap()
@@ -257,7 +257,7 @@ fn file(path: &str) -> String {
 
 /// `scripts/test-long expand` compares the kept text with what `cargo expand` prints.
 #[test]
-fn the_quickstart_expands_to_what_is_kept_and_what_the_readme_shows() {
+fn the_quickstart_expands_to_what_is_kept_and_what_the_docs_show() {
     let kept = file("idempotent-macros/src/snapshots/quickstart_create_order.rs");
     let quickstart = syn::parse_file(&file("examples/quickstart.rs")).unwrap();
     let mut create_order = quickstart
@@ -275,8 +275,8 @@ fn the_quickstart_expands_to_what_is_kept_and_what_the_readme_shows() {
     let expanded = expanded(arguments, quote!(#create_order));
     assert_eq!(expanded.replace(name, "\"quickstart::create_order\""), kept);
 
-    let readme = file("README.md");
+    let page = file("docs/expansion.md");
     for listing in [written, kept] {
-        assert!(readme.contains(&format!("```text\n{listing}```")), "{listing}");
+        assert!(page.contains(&format!("```text\n{listing}```")), "{listing}");
     }
 }

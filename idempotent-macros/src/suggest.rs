@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// The candidate that `word` was most likely meant to be.
+/// Returns the candidate nearest to `word`, if one is near enough to be a typing error.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -33,7 +33,8 @@ fn distance_if_near(word: &str, candidate: &str) -> Option<usize> {
     (distance <= allowed && distance < shorter.chars().count()).then_some(distance)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `from` into `to`.
+/// Number of insertions, deletions, replacements and swaps of neighbours that turn `from` into
+/// `to`.
 fn edit_distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<_>, Vec<_>) = (from.chars().collect(), to.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=to.len()).collect()];

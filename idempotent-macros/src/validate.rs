@@ -1,4 +1,4 @@
-//! What the arguments and the function say about each other.
+//! Checks the arguments against each other and against the function.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
@@ -25,7 +25,7 @@ pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     returns(args, function, mistakes);
 }
 
-/// Only async functions can wait for an answer.
+/// Requires an async function.
 fn kind(function: &Function) -> syn::Result<()> {
     let sig = &function.sig;
     let name = &sig.ident;
@@ -55,8 +55,8 @@ fn kind(function: &Function) -> syn::Result<()> {
     Ok(())
 }
 
-/// Methods need a `name`: the module path does not tell two types of a module apart. So does
-/// `shared_name`: a derived name belongs to one function.
+/// Requires a `name` for methods, because the module path does not tell two types of a module
+/// apart, and for `shared_name`, because a derived name belongs to one function.
 fn name(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if args.name.is_some() || matches!(function.shape, Shape::Plain) {
         return;
@@ -90,7 +90,7 @@ fn dotted(function: &Ident) -> String {
     }
 }
 
-/// Arguments that the mode gives nothing to do.
+/// Refuses arguments that have no effect in the given mode.
 fn combinations(args: &Args, mistakes: &mut Mistakes) {
     let Some(mode) = args.mode.as_ref().and_then(Given::ok) else {
         return;
@@ -125,9 +125,9 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
     }
 }
 
-/// Without a fingerprint there is no payload that a key could be bound to.
+/// Requires `fingerprint` for `bind_payload_after_failure`.
 fn binding(args: &Args, mistakes: &mut Mistakes) {
-    // A window has no use for either, and says so.
+    // In window mode both are refused already.
     if matches!(args.mode.as_ref().and_then(Given::ok), Some(Mode::Window)) {
         return;
     }
@@ -146,7 +146,7 @@ fn named<T>(given: &Option<Given<T>>) -> Option<&Ident> {
     given.as_ref().map(|given| &given.name)
 }
 
-/// Every path starts at a parameter.
+/// Requires that every path starts at a parameter.
 fn roots(given: &Given<Key>, function: &Function, mistakes: &mut Mistakes) {
     let Some(key) = given.ok() else {
         return;
@@ -194,7 +194,7 @@ fn not_a_parameter(
     mistake(at, format!("`{text}` is not a parameter of `{function}`"), help)
 }
 
-/// A detached body outlives its caller.
+/// Refuses borrows in a detached function, whose body outlives its caller.
 fn detach(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     let Some(given) = args.detach.as_ref().filter(|given| given.ok().is_some_and(|flag| flag.0))
     else {
@@ -222,7 +222,7 @@ fn owned(input: &syn::FnArg) -> &'static str {
     }
 }
 
-/// What cannot be a `Result`, whatever the names mean, and what cannot be kept for replay.
+/// Refuses return types that cannot be a `Result`, and values that cannot be kept for a replay.
 fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if let Shape::Plain = function.shape {
         return;
@@ -255,7 +255,7 @@ fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     }
 }
 
-/// Only a path can name a `Result`, or an alias of one.
+/// Returns `true` for a path, which may name a `Result` or an alias of one.
 fn may_be_result(returns: &Type) -> bool {
     match returns {
         Type::Group(group) => may_be_result(&group.elem),

@@ -1,4 +1,4 @@
-//! The values that arguments take; each type knows its own error texts.
+//! Types of argument values. Each type has its own error texts.
 
 mod choice;
 mod duration;
@@ -15,7 +15,7 @@ pub(crate) use self::path::{Bare, FunctionPath, RuntimePath};
 pub(crate) use self::text::{Message, OperationName};
 use crate::mistake::mistake;
 
-/// An argument that was written, with its value or what is wrong with it.
+/// An argument that was given, with its value or the error in it.
 #[derive(Debug)]
 pub(crate) struct Given<T> {
     pub(crate) name: Ident,
@@ -28,11 +28,11 @@ impl<T> Given<T> {
     }
 }
 
-/// Something that can be read from the right side of `name = ..`.
+/// A type that can be parsed from the right side of `name = ..`.
 pub(crate) trait Value: Sized {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self>;
 
-    /// What `name` alone means. Only flags get here.
+    /// The value of `name` without `= ..`. Only flags allow it.
     fn word(name: &Ident) -> syn::Result<Self> {
         Err(syn::Error::new_spanned(name, format!("`{name}` needs a value")))
     }
@@ -77,7 +77,7 @@ pub(crate) fn peel(expr: &Expr) -> &Expr {
     }
 }
 
-/// The literal that the expression is, if it is one.
+/// Returns the literal if the expression is one.
 pub(crate) fn literal(expr: &Expr) -> Option<&Lit> {
     match peel(expr) {
         Expr::Lit(ExprLit { lit, .. }) => Some(lit),

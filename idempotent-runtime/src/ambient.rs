@@ -1,4 +1,4 @@
-//! The token and scope that an adapter (HTTP, queue) puts in place for the functions it calls.
+//! Ambient token and scope, which an adapter (HTTP, queue) sets for the functions that it calls.
 //!
 //! A function without a `key` argument takes its key from here. Calling one operation twice under
 //! one ambient token is, by definition, a duplicate.
@@ -11,9 +11,9 @@ tokio::task_local! {
     static AMBIENT: Ambient;
 }
 
-/// What an adapter knows about the request that is being handled.
+/// Token and scope of the request that is being handled.
 ///
-/// `Debug` shows whether there is a token and a scope, and not which.
+/// `Debug` shows only whether a token and a scope are set.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Ambient {
     /// The caller's idempotency token.
@@ -23,19 +23,19 @@ pub struct Ambient {
 }
 
 impl Ambient {
-    /// Neither token nor scope.
+    /// Creates a value without token and scope.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With this token.
+    /// Sets the token.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
         self
     }
 
-    /// With this tenant or principal.
+    /// Sets the tenant or principal.
     #[must_use]
     pub fn scope(mut self, scope: impl KeyPart) -> Self {
         self.scope = Some(Encoded::of(&scope));
@@ -53,7 +53,8 @@ impl fmt::Debug for Ambient {
     }
 }
 
-/// Runs `future` with `ambient` in place. An outer one is hidden, not added to.
+/// Runs `future` with `ambient` as the ambient token and scope. It replaces an outer one and does
+/// not inherit from it.
 ///
 /// ```
 /// use idempotent_runtime::ambient::{self, Ambient};
@@ -72,21 +73,21 @@ impl fmt::Debug for Ambient {
 /// # Ok(()) }
 /// ```
 pub fn scope<F: Future>(ambient: Ambient, future: F) -> impl Future<Output = F::Output> {
-    // Not an async function: that would hold the future twice.
+    // Not an async function, which would hold the future twice.
     AMBIENT.scope(ambient, future)
 }
 
-/// Calls `read` with `ambient` in place, as [`scope`] does for a future.
+/// Calls `read` with `ambient` as the ambient token and scope, as [`scope`] does for a future.
 pub fn sync_scope<R>(ambient: Ambient, read: impl FnOnce() -> R) -> R {
     AMBIENT.sync_scope(ambient, read)
 }
 
-/// What is in place in this task, to be carried into another one with [`scope`].
+/// Returns the ambient token and scope of this task, which [`scope`] can carry into another task.
 pub fn current() -> Option<Ambient> {
     AMBIENT.try_with(Ambient::clone).ok()
 }
 
-/// Calls `read` with what is in place, without copying it.
+/// Calls `read` with the ambient values, without cloning them.
 pub(crate) fn with<R>(read: impl Fn(Option<&Ambient>) -> R) -> R {
     AMBIENT.try_with(|ambient| read(Some(ambient))).unwrap_or_else(|_| read(None))
 }

@@ -1,6 +1,5 @@
-//! The crate's own clock, which tests can move.
-//!
-//! Leases, waits and the expiry of the memory store all read it; nothing else does.
+//! The clock of leases, waits and the expiry of the memory store. Tests can replace it with one
+//! that they advance by hand.
 
 #[cfg(any(test, feature = "testing"))]
 mod manual;
@@ -14,7 +13,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where time comes from: the system, or a test.
+/// Source of time: the system's monotonic clock, or a clock that a test controls.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Source);
 
@@ -45,7 +44,7 @@ impl Moment {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
-    /// How long from `earlier` to here; zero if it is not earlier.
+    /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -72,8 +71,8 @@ impl Clock {
 
     /// Wall time at `moment` in microseconds since 1970, the seed of fences.
     ///
-    /// The wall clock is read once per process; from there on the monotonic clock counts, so that
-    /// fences do not go back when somebody sets the time.
+    /// The wall clock is read once per process, and the monotonic clock counts from there, so that
+    /// fences do not go back when the system time is set back.
     pub(crate) fn unix_micros(&self, moment: Moment) -> u64 {
         let base = match &self.0 {
             Source::System => origin().unix_micros,
@@ -97,7 +96,7 @@ impl Clock {
     }
 }
 
-/// When this process first looked at the clock.
+/// Wall and monotonic time of the first use of the clock in this process.
 struct Origin {
     instant: Instant,
     unix_micros: u64,

@@ -1,4 +1,4 @@
-//! The attempt that the running body belongs to.
+//! The attempt of the running body.
 
 use crate::derived_key;
 use crate::engine::Lease;
@@ -15,10 +15,10 @@ tokio::task_local! {
 /// The innermost body that a task runs.
 #[derive(Clone)]
 pub(crate) enum Inside {
-    /// That of this attempt.
+    /// The body of this attempt.
     Attempt(Current),
-    /// One without an attempt of its own, within the body of this one. It does not see that attempt,
-    /// but calls in it may not use its key, and share its permit.
+    /// A body without an attempt of its own, inside the body of this attempt. It does not see that
+    /// attempt, but calls in it may not use its key, and share its permit.
     Within(Current),
 }
 
@@ -29,7 +29,7 @@ impl Inside {
     }
 }
 
-/// The attempt that this task runs for, inside the body of an idempotent function.
+/// The current attempt, inside the body of an idempotent function.
 ///
 /// It does not cross `tokio::spawn` by itself: clone it and [`enter`](Current::enter) it there.
 ///
@@ -50,10 +50,10 @@ impl Inside {
 #[derive(Clone)]
 pub struct Current(Arc<Lease>);
 
-/// The attempt that this task runs for, if any.
+/// Returns the attempt that this task runs for, if any.
 ///
-/// The body of a batch, and one that runs without protection, have none, also where they are called
-/// inside the body of another function.
+/// The body of a batch and a body that runs without protection have none, even inside the body of
+/// another function.
 pub fn current() -> Option<Current> {
     let of_body = |inside: &Inside| match inside {
         Inside::Attempt(current) => Some(current.clone()),
@@ -62,7 +62,7 @@ pub fn current() -> Option<Current> {
     CURRENT.try_with(of_body).ok().flatten()
 }
 
-/// The innermost attempt around this task, whether or not the body that runs is its own.
+/// The innermost attempt around this task, even if the running body is not its own.
 pub(crate) fn enclosing() -> Option<Current> {
     CURRENT.try_with(|inside| inside.innermost().clone()).ok()
 }
@@ -75,7 +75,7 @@ pub(crate) async fn without_attempt<F: Future>(body: F) -> F::Output {
     }
 }
 
-/// Whether an attempt of this task, or one around it, holds `key` of `instance`.
+/// Returns `true` if an attempt of this task, or one around it, holds `key` of `instance`.
 pub(crate) fn holds(instance: usize, key: &RecordKey) -> bool {
     CURRENT.try_with(|inside| inside.innermost().holds(instance, key)).unwrap_or(false)
 }
@@ -90,14 +90,15 @@ impl Current {
         self.0.key.as_str()
     }
 
-    /// A key for a request that the body sends to another service, such as the `Idempotency-Key` of a
-    /// payment provider: 32 hexadecimal digits.
+    /// Derives a key for a request to another service, such as the `Idempotency-Key` of a payment
+    /// provider: 32 hexadecimal digits.
     ///
-    /// It is the same on every attempt of one key, in every process with the same `key_prefix`. So a
-    /// body that is run again, because its first attempt failed or its process died, sends the same
-    /// request with the same key, and the other service does not act twice. It is another one for
-    /// another name, key, scope or operation. Give each request of a body a name of its own: two
-    /// requests with one name have one key, and the second is taken for a repeat of the first.
+    /// It is the same on every attempt of one key, in every process with the same `key_prefix`. So
+    /// a body that is run again, because its first attempt failed or its process died, sends the
+    /// same request with the same key, and the other service does not act twice. It differs for
+    /// every name, key, scope and operation. Give each request of a body a name of its own: two
+    /// requests with the same name have the same key, and the second is taken for a repeat of the
+    /// first.
     ///
     /// ```
     /// use idempotent_runtime::{Error, current, idempotent};
@@ -117,38 +118,38 @@ impl Current {
     ///
     /// # Limits
     /// - The request must be the same on every attempt: services refuse a key that comes with another
-    ///   payload. What a body makes up, such as an id or a time, belongs into what it is called with.
+    ///   payload. Generated values, such as an id or a time, belong in the arguments of the function.
     /// - A service that remembers failures too, as Stripe does, answers the next attempt with the
     ///   failure of the first.
-    /// - It is one-way and does not show the key. It is not a secret either: who guesses the record's
-    ///   key can check the guess.
+    /// - It is one-way and does not show the key. It is not a secret either: anyone who guesses the
+    ///   record's key can check the guess.
     /// - A body that runs without protection belongs to no attempt, and a batch to many:
     ///   [`current`] is `None`.
     pub fn derived_key(&self, name: &str) -> String {
         derived_key::derive(&self.0.key, name)
     }
 
-    /// 1 for the first attempt, 2 for the next.
+    /// The number of the attempt: 1 for the first, 2 for the next.
     pub fn attempt(&self) -> u32 {
         self.0.attempt().number
     }
 
-    /// Greater than the fence of every earlier attempt, for as long as the record is kept.
+    /// The fence, which is greater than that of every earlier attempt while the record is kept.
     pub fn fence(&self) -> u64 {
         self.0.attempt().fence
     }
 
-    /// Whether the lease is lost: another attempt may be running.
+    /// Returns `true` if the lease is lost, so that another attempt may be running.
     pub fn is_lost(&self) -> bool {
         self.0.is_over()
     }
 
-    /// Resolves when the lease is lost. A body that can stop then, should.
+    /// Resolves when the lease is lost. A body should stop then, if it can.
     pub async fn lost(&self) {
         self.0.lost().await;
     }
 
-    /// Runs `future` with this attempt in place, in another task of the same body.
+    /// Runs `future` with this attempt as the current one, in another task of the same body.
     pub async fn enter<F: Future>(self, future: F) -> F::Output {
         self.scope(future).await
     }
@@ -157,7 +158,7 @@ impl Current {
         CURRENT.scope(Inside::Attempt(self), future)
     }
 
-    /// As [`scope`](Self::scope), for a body within this attempt's that has none of its own.
+    /// Like [`scope`](Self::scope), for an inner body without an attempt of its own.
     pub(crate) fn conceal<F: Future>(self, future: F) -> TaskLocalFuture<Inside, F> {
         CURRENT.scope(Inside::Within(self), future)
     }
@@ -167,7 +168,7 @@ impl Current {
         chain.any(|lease| lease.instance == instance && lease.key == *key && !lease.has_ended())
     }
 
-    /// This attempt and those around it, from the inside out.
+    /// This attempt and the enclosing ones, from the inside out.
     pub(crate) fn chain(&self) -> impl Iterator<Item = &Lease> {
         std::iter::successors(Some(self), |current| current.0.parent.as_ref())
             .map(|current| &*current.0)

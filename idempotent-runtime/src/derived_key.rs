@@ -1,22 +1,21 @@
 //! Keys for the requests that a body sends to other services: derived from the key of its attempt.
 //!
-//! A derived key is a function of the record's key and of a name, and of nothing else: not of the
-//! attempt's number, the process or the time. Its text is part of what other services remember, so
-//! the function is frozen.
+//! A derived key depends on the record's key and a name, and on nothing else: not on the attempt's
+//! number, the process or the time. Other services store it, so the function is frozen.
 
 use crate::key::{RecordKey, hex};
 use sha2::{Digest, Sha256};
 
-/// Keeps these digests apart from every other use of SHA-256 on the same text.
+/// Domain separator against other uses of SHA-256 on the same text.
 const DOMAIN: &[u8] = b"idempotent derived key 1\0";
 
-/// 128 bits of a SHA-256, as 32 lower-case hexadecimal digits.
+/// Derives a key: 128 bits of a SHA-256, as 32 lower-case hexadecimal digits.
 ///
-/// Digits of one case: some services compare keys without regard to it.
+/// The digits have one case, because some services compare keys without regard to case.
 pub(crate) fn derive(key: &RecordKey, name: &str) -> String {
     let key = key.as_str().as_bytes();
     let digest = Sha256::new_with_prefix(DOMAIN)
-        // The length before the key, so that no part of the one can pass for a part of the other.
+        // The length goes first, so that no part of the key can pass for a part of the name.
         .chain_update((key.len() as u64).to_be_bytes())
         .chain_update(key)
         .chain_update(name)

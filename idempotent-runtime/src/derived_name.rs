@@ -1,16 +1,16 @@
-//! Notices that a derived name leaves out something that the function stands in.
+//! Detects derived names that leave out a type or an outer function.
 //!
 //! A name is derived from the module path and the name of the function. An `impl` block, a trait
 //! and an outer function occur in neither, so `Card::pay` and `Cash::pay` would be one operation.
-//! The compiler's name for an item inside the function shows them. That text differs between
-//! compilers: it is compared and proposed, and never becomes part of a stored name by itself.
+//! The `type_name` of an item inside the function shows them. That text differs between compilers,
+//! so it is only compared and proposed, and never becomes part of a stored name by itself.
 
 /// The part of a function's path that its derived name does not show.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct LeftOut {
     /// The item around the function, such as `Card`.
     pub(crate) surroundings: String,
-    /// A name that shows it.
+    /// A name that includes it.
     pub(crate) proposal: String,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct LeftOut {
 /// `None` if nothing is left out, or if the function does not occur in `path` at all.
 pub(crate) fn left_out(name: &str, path: &str) -> Option<LeftOut> {
     let (module, function) = name.rsplit_once("::")?;
-    // The last one: a function may stand in another of the same name.
+    // The last occurrence, because a function may be inside another one of the same name.
     let (around, _) = path.rsplit_once(&format!("::{function}::"))?;
     // `module_path!` writes raw identifiers as such, `type_name` does not.
     let plain = module.replace("r#", "");
@@ -46,7 +46,7 @@ fn words(path: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut depth = 0_u32;
     let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
-    // The `>` of an arrow closes nothing.
+    // The `>` of an arrow is not a bracket.
     let brackets = path.replace("->", "  ");
     let ends = brackets.char_indices().filter(|&(_, c)| !is_path(c));
     let mut start = 0;

@@ -1,4 +1,4 @@
-//! Futures that finish even if the task that polls them goes away.
+//! Futures that run to their end even if their caller drops them.
 //!
 //! An adapter runs a handler on the task of its connection. The handler then sees the task-locals of
 //! the middleware around it, and no task is spawned for it. If the client disconnects, the
@@ -18,12 +18,13 @@ use tracing::{Instrument as _, Span};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Continues `future` in a task of its own if it is dropped after its first poll and before its end.
+/// Creates a future that continues in a task of its own if it is dropped after its first poll and
+/// before its end.
 ///
 /// Until then it is polled by its caller, in the caller's task. The runtime, the current
-/// [span](tracing::Span), the [ambient] token and scope, and the instance that `testing::scoped` put
-/// in place are those of the first poll inside a tokio runtime; they are in place in the new task as
-/// well. Task-locals of others are not, and neither are the permits and timeouts of the middleware
+/// [span](tracing::Span), the [ambient] token and scope, and the instance that `testing::scoped`
+/// set are those of the first poll inside a tokio runtime; the new task has them, too. It has
+/// neither the other task-locals of the caller, nor the permits and timeouts of the middleware
 /// around the caller.
 ///
 /// A future that was never polled inside a tokio runtime is dropped, and so is one whose runtime has
@@ -61,16 +62,16 @@ where
 /// A future that finishes even if it is dropped. Made by [`detachable`].
 #[must_use = "futures do nothing unless polled"]
 pub struct Detachable<T> {
-    /// Absent once it has ended or panicked.
+    /// `None` after the future has ended or panicked.
     future: Option<Boxed<T>>,
-    /// Absent before the first poll inside a runtime.
+    /// `None` before the first poll inside a runtime.
     surroundings: Option<Surroundings>,
-    /// A function, because `Drop` cannot ask for the bounds of a task.
+    /// A function pointer, because `Drop` cannot have the bounds that spawning needs.
     detach: fn(Surroundings, Boxed<T>),
 }
 
 impl<T> Detachable<T> {
-    /// A future whose first poll has happened in these surroundings, if there are any.
+    /// Wraps a future. `surroundings` are those of its first poll, if it was polled before.
     pub(crate) fn new(
         surroundings: impl Into<Option<Surroundings>>,
         future: impl Future<Output = T> + Send + 'static,
@@ -94,7 +95,8 @@ impl<T> Future for Detachable<T> {
         if self.surroundings.is_none() {
             self.surroundings = Surroundings::capture();
         }
-        // Taken out while it is polled: one that panics is dropped here, and not spawned.
+        // Taken out while it is polled, so that a future that panics is dropped here and not
+        // spawned.
         let Some(mut future) = self.future.take() else {
             panic!("a detachable future was polled after it had ended");
         };
@@ -123,7 +125,7 @@ impl<T> fmt::Debug for Detachable<T> {
     }
 }
 
-/// Everything of a caller that a task of its own takes along.
+/// Context of a caller that moves to the new task.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
     runtime: Handle,
@@ -133,14 +135,14 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// The surroundings of this moment; `None` outside of a tokio runtime.
+    /// Captures the context of the caller; `None` outside of a tokio runtime.
     pub(crate) fn capture() -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let (span, ambient) = (Span::current(), ambient::current());
         Some(Self { runtime, span, ambient, overriding: overriding() })
     }
 
-    /// Runs `future` in a task of its own, with these in place.
+    /// Spawns `future` with this context.
     pub(crate) fn spawn<T: Send + 'static>(self, future: Boxed<T>) -> JoinHandle<T> {
         let mut future: Boxed<T> = Box::pin(future.instrument(self.span));
         if let Some(ambient) = self.ambient {

@@ -1,4 +1,4 @@
-//! A short digest of what must not change under one key.
+//! Digest of a payload, which must not change under one key.
 
 use crate::key::{Encoded, KeyPart};
 use sha2::{Digest, Sha256};
@@ -21,8 +21,8 @@ impl Fingerprint {
         Self::of_parts([bytes])
     }
 
-    /// As [`of_bytes`](Self::of_bytes), of bytes that lie in several places. Where one part ends and
-    /// the next begins makes no difference.
+    /// Like [`of_bytes`](Self::of_bytes), for bytes in several slices. The boundaries between the
+    /// slices make no difference.
     pub fn of_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hash = Sha256::new();
         for part in parts {

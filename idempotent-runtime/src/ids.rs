@@ -1,9 +1,8 @@
-//! Keys for callers: ids without business meaning, made before the call and sent with every repeat
-//! of it.
+//! Key generators for callers: ids without business meaning, made before the call and sent with
+//! every repeat of it.
 //!
-//! Both kinds sort by the time of their making, and neither needs a store. [`uuid_v7`] needs no
-//! coordination at all. [`SortableIds`] fits into 64 bits, and in return each process needs a node
-//! number of its own.
+//! Both kinds sort by creation time, and neither needs a store. [`uuid_v7`] needs no coordination
+//! at all. [`SortableIds`] fits into 64 bits, but each process needs a node number of its own.
 //!
 //! ```
 //! use idempotent_runtime::ids::{self, SortableIds};
@@ -23,7 +22,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A version 7 UUID in its hyphenated form.
+/// Generates a version 7 UUID in its hyphenated form.
 ///
 /// Within a process, each is greater than the one before.
 pub fn uuid_v7() -> String {
@@ -39,16 +38,16 @@ const LARGEST_NODE: u16 = (1 << NODE_BITS) - 1;
 /// 2024-01-01 00:00:00 UTC.
 const EPOCH: Duration = Duration::from_secs(1_704_067_200);
 
-/// Makes 64-bit ids that sort by time.
+/// Generator of 64-bit ids that sort by time.
 ///
 /// An id is 41 bits of milliseconds since 2024-01-01 UTC, 10 bits of node, and 12 bits of
 /// sequence; the top bit is zero, so that it fits a signed 64-bit column. One generator gives
-/// strictly increasing ids from any number of threads, also while the clock goes back, and never
+/// strictly increasing ids to any number of threads, even while the clock goes back, and never
 /// waits: more than 4096 ids in a millisecond borrow from the next.
 ///
-/// Two generators with different nodes never give the same id. Two with the same node can, be it
-/// in two processes or in one that restarts under a clock that went back. Where a node of its own
-/// cannot be given to each process, [`uuid_v7`] is the choice.
+/// Two generators with different nodes never give the same id. Two with the same node can, be it in
+/// two processes or in one that restarts after its clock went back. Use [`uuid_v7`] if processes
+/// cannot have node numbers of their own.
 #[derive(Debug)]
 pub struct SortableIds {
     node: u64,
@@ -58,7 +57,7 @@ pub struct SortableIds {
 }
 
 impl SortableIds {
-    /// A generator for one node, 0 to 1023.
+    /// Creates a generator for one node, 0 to 1023.
     ///
     /// # Errors
     /// The node does not fit into 10 bits.
@@ -73,14 +72,15 @@ impl SortableIds {
         Ok(Self { node: node.into(), last: AtomicU64::new(0), clock })
     }
 
-    /// The next id, greater than every one before it.
+    /// Returns the next id, which is greater than all earlier ones.
     ///
     /// # Panics
-    /// When the clock is past 2093-09-06, where the milliseconds no longer fit.
+    /// Panics if the clock is past 2093-09-06, after which the milliseconds no longer fit.
     pub fn next_id(&self) -> u64 {
         let now = (self.clock)().saturating_mul(1 << SEQUENCE_BITS);
         let next = |last: u64| now.max(last + 1);
-        // Relaxed: the ids are all that the generator shares, and one atomic has one order.
+        // Relaxed suffices: threads share nothing but this atomic, which has one modification
+        // order.
         let mut last = self.last.load(Ordering::Relaxed);
         loop {
             let id = next(last);
@@ -101,13 +101,13 @@ impl SortableIds {
     }
 }
 
-/// A clock before 2024 counts as its start.
+/// Milliseconds since the epoch; zero if the clock is before it.
 fn millis_since_epoch() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(EPOCH).as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-/// A node number that does not fit into 10 bits.
+/// Error of a node number that does not fit into 10 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidNode(u16);
 

@@ -1,5 +1,5 @@
 //! The instance that attributed functions use: an override of this task, the installed one, or a
-//! memory store of its own.
+//! default one on a memory store.
 
 use crate::engine::InstanceRef;
 use crate::instance::Idempotency;
@@ -8,8 +8,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
 
-/// Set to anything but `0` or nothing, it makes attributed functions refuse to run until an
-/// instance is installed.
+/// Environment variable that makes attributed functions refuse to run until an instance is
+/// installed. It counts as set unless it is empty or `0`.
 pub const REQUIRE_INSTALLED: &str = "IDEMPOTENT_REQUIRE_INSTALLED";
 
 static PROCESS_WIDE: OnceCell<ProcessWide> = OnceCell::new();
@@ -32,8 +32,8 @@ pub(crate) fn install(instance: Idempotency) -> Result<(), InstallError> {
     }
 }
 
-/// Fails unless an instance was installed. For the start of a service that must not run on the
-/// embedded memory store by mistake.
+/// Fails unless an instance was installed. Call it at startup, so that a service does not run on
+/// the embedded memory store by mistake.
 ///
 /// ```
 /// use idempotent_runtime::{Idempotency, require_installed};
@@ -45,7 +45,7 @@ pub(crate) fn install(instance: Idempotency) -> Result<(), InstallError> {
 /// ```
 ///
 /// # Errors
-/// None was installed.
+/// No instance was installed.
 pub fn require_installed() -> Result<(), InstallError> {
     match PROCESS_WIDE.get() {
         Some(known) if known.installed => Ok(()),
@@ -53,7 +53,7 @@ pub fn require_installed() -> Result<(), InstallError> {
     }
 }
 
-/// The instance for a call in this task.
+/// Finds the instance for a call in this task.
 pub(crate) fn instance<'a>() -> Result<InstanceRef<'a>, InstallError> {
     if let Some(instance) = overriding() {
         return Ok(InstanceRef::Owned(instance));
@@ -79,7 +79,7 @@ fn start_default() -> Result<ProcessWide, InstallError> {
     Ok(ProcessWide { instance, installed: false })
 }
 
-/// Runs `future` with `instance` in the place of the installed one.
+/// Runs `future` with `instance` in place of the installed one.
 pub(crate) async fn override_with<F: Future>(instance: Idempotency, future: F) -> F::Output {
     OVERRIDE.scope(instance, future).await
 }
@@ -88,7 +88,7 @@ pub(crate) fn overriding() -> Option<Idempotency> {
     OVERRIDE.try_with(Idempotency::clone).ok()
 }
 
-/// Why an instance is not installed.
+/// Error of installing an instance, or of requiring one.
 #[derive(Debug)]
 pub struct InstallError(Reason);
 

@@ -1,5 +1,5 @@
-//! Run an async function once per key, across processes and machines; everyone who asks again gets
-//! the answer.
+//! Runs an async function once per key, across processes and machines. A repeat call gets the first
+//! answer.
 //!
 //! ```
 //! use idempotent_runtime::{Error, idempotent};
@@ -25,8 +25,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! With nothing configured this works on an embedded [memory store](store::MemoryStore). One line
-//! [installs](Idempotency::install) another one.
+//! Without any configuration this uses an embedded [memory store](store::MemoryStore).
+//! [`Idempotency::install`] sets another store for the whole program.
 
 #[doc(hidden)]
 #[path = "private.rs"]
@@ -90,7 +90,7 @@ pub use idempotent_macros::KeyPart;
 #[doc = include_str!("../docs/idempotent.md")]
 pub use idempotent_macros::idempotent;
 
-/// The examples of the README, which are tested with the others.
+/// Runs the examples of the README as doctests.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;

@@ -1,4 +1,4 @@
-//! What generated code calls. Not part of the public interface.
+//! Functions and types for generated code. Not part of the public interface.
 
 pub use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 pub use crate::key::{Encoded, Parts};
@@ -20,12 +20,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A key that is one part.
+/// Encodes a key that is one part.
 pub fn key<K: KeyPart + ?Sized>(part: &K) -> Encoded {
     Encoded::of(part)
 }
 
-/// A key that is one optional part.
+/// Encodes a key that is one optional part.
 pub fn optional_key<K: KeyPart>(part: &Option<K>) -> Encoded {
     Encoded::of_optional(part)
 }
@@ -61,24 +61,24 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call with this key.
+    /// Creates a call with this key.
     pub fn new(site: &'static Site, key: Encoded) -> Self {
         Self { site, key, scope: None, fingerprint: None, instance: None }
     }
 
-    /// With a scope of its own.
+    /// Sets the function's own scope.
     pub fn scope(mut self, scope: Encoded) -> Self {
         self.scope = Some(scope);
         self
     }
 
-    /// With a payload that must not change.
+    /// Sets the payload that must not change.
     pub fn fingerprint(mut self, fingerprint: Encoded) -> Self {
         self.fingerprint = Some(fingerprint);
         self
     }
 
-    /// On this instance.
+    /// Sets the instance.
     pub fn instance(mut self, instance: &'a Idempotency) -> Self {
         self.instance = Some(instance);
         self
@@ -106,21 +106,21 @@ impl<'a> engine::Prepare<'a> for Call<'a> {
     }
 }
 
-/// A function that can be idempotent returns one of these.
+/// Return types of functions that can be idempotent.
 #[diagnostic::on_unimplemented(
     message = "an idempotent function returns a `Result`, this one returns `{Self}`",
     label = "not a `Result`",
     note = "the error type tells the caller that a call was refused; it needs `From<idempotent_runtime::Error>`"
 )]
 pub trait ReturnsResult: sealed::Sealed {
-    /// What it returns on success.
+    /// The type of `Ok`.
     type Value;
-    /// What it returns otherwise.
+    /// The type of `Err`.
     type Error;
-    /// What becomes of them.
+    /// The policy for keeping both.
     type Answers: Witness;
 
-    /// The answers as the type they have in a function that returns a `Result`.
+    /// Returns `answers` as `Self::Answers`, which is the same type.
     fn witness(answers: Answers<Self::Value, Self::Error>) -> Self::Answers;
 }
 
@@ -134,10 +134,10 @@ impl<T, E> ReturnsResult for Result<T, E> {
     }
 }
 
-/// The answers of one function.
+/// Policy for the answers of one function.
 ///
-/// `run` takes this rather than `Answers<T, E>`: for a function that returns something else the
-/// compiler then has one thing to say, at its return type.
+/// `run` takes this rather than `Answers<T, E>`, so that the compiler reports one error, at the
+/// return type, for a function that returns something else.
 pub trait Witness: Sized {
     /// The function's return type.
     type Output;
@@ -162,7 +162,7 @@ mod sealed {
     impl<T, E> Sealed for Result<T, E> {}
 }
 
-/// The answers of a function whose values are kept.
+/// The policy of a function whose values are kept.
 pub fn replay<R: ReturnsResult>() -> R::Answers
 where
     R::Value: Serialize + DeserializeOwned,
@@ -171,7 +171,7 @@ where
     R::witness(Answers::kept())
 }
 
-/// The answers of a function whose values are not kept.
+/// The policy of a function whose values are not kept.
 pub fn plain<R: ReturnsResult>() -> R::Answers
 where
     R::Error: From<Error>,
@@ -191,9 +191,9 @@ where
 pin_project! {
     /// A call of an attributed function.
     ///
-    /// It names the value and the error, and not what they are projected from: where rustc looks
-    /// into the future of the function to see whether it is `Send`, it has erased the lifetimes,
-    /// and a projection does not equal its own result there.
+    /// Its parameters are the value and the error, and not the type that they are projected from:
+    /// when rustc checks whether the function's future is `Send`, it has erased the lifetimes, and
+    /// a projection does not equal its own result there.
     pub struct Run<'a, T, E, F> {
         #[pin]
         run: engine::Run<'a, T, E, F>,
@@ -211,7 +211,7 @@ where
     }
 }
 
-/// Runs the body once per key, to its end even if the caller goes away.
+/// Runs the body once per key, and to its end even if the caller goes away.
 pub fn run_detached<'a, W, F>(call: Call<'a>, answers: W, body: F) -> W::Run<'a>
 where
     W: Detach<F>,
@@ -220,9 +220,9 @@ where
     answers.detach(call, body)
 }
 
-/// The answers of a function whose body can be detached.
+/// Policy for the answers of a function whose body can be detached.
 ///
-/// A trait of its own for the reason that [`Witness`] is one.
+/// A trait for the same reason as [`Witness`].
 pub trait Detach<F>: Sized {
     /// The function's return type.
     type Output;
@@ -242,7 +242,7 @@ where
     type Run<'a> = RunDetached<'a, T, E, F>;
 
     fn detach(self, call: Call<'_>, body: F) -> RunDetached<'_, T, E, F> {
-        // Boxed here, so that a large body lies on no stack while it is polled.
+        // Boxed here, so that a large body is not on the stack while it is polled.
         RunDetached(engine::run_detached(call, self, Box::pin(body), Moves::AtOnce))
     }
 }

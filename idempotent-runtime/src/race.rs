@@ -1,17 +1,17 @@
-//! Two futures, the first of which decides.
+//! Races two futures.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Which of two futures was ready first.
+/// The output of the future that was ready first.
 #[derive(Debug)]
 pub(crate) enum First<A, B> {
     Left(A),
     Right(B),
 }
 
-/// Resolves with the first of both. `left` is looked at first.
+/// Resolves with the output of the future that is ready first. `left` is polled first.
 pub(crate) async fn race<A: Future, B: Future>(left: A, right: B) -> First<A::Output, B::Output> {
     let mut left = pin!(left);
     let mut right = pin!(right);

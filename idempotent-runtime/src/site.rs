@@ -1,4 +1,4 @@
-//! What the attribute writes down about a function: its name and its choices.
+//! Static description of an attributed function: its name and its arguments.
 
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::derived_name::{LeftOut, left_out};
@@ -14,14 +14,15 @@ use std::panic::Location;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// One attributed function. Lives in a `static`.
+/// An attributed function, in a `static` of the generated code.
 #[derive(Debug)]
 pub struct Site {
     name: &'static str,
     origin: Origin,
     at: &'static Location<'static>,
     pub(crate) options: Options,
-    /// The reason for which the function must not be called, if there is one.
+    /// Result of the checks at the first call: the reason why the function must not be called, if
+    /// there is one.
     checked: OnceLock<Result<(), String>>,
 }
 
@@ -29,10 +30,10 @@ pub struct Site {
 #[derive(Clone, Copy, Debug)]
 enum Origin {
     Given,
-    /// Given, and meant to be that of other functions, too.
+    /// Given, and shared with other functions.
     Shared,
     /// The module path and the name of the function. The path of an item inside the function shows
-    /// what else it stands in.
+    /// the types and functions around it.
     Derived(fn() -> &'static str),
 }
 
@@ -48,19 +49,20 @@ macro_rules! choices {
 }
 
 impl Site {
-    /// A function whose name was derived from the module it is in. `_inside` is any closure in it.
+    /// Creates a site with a name that was derived from the module path. `_inside` is any closure
+    /// in the function.
     #[track_caller]
     pub const fn derived<C: Copy>(name: &'static str, _inside: C) -> Self {
         Self::new(name, Origin::Derived(type_name::<C>))
     }
 
-    /// A function whose name was given.
+    /// Creates a site with a given name.
     #[track_caller]
     pub const fn named(name: &'static str) -> Self {
         Self::new(name, Origin::Given)
     }
 
-    /// A function whose name was given, and is that of other functions, too.
+    /// Creates a site with a given name that other functions share.
     #[track_caller]
     pub const fn shared(name: &'static str) -> Self {
         Self::new(name, Origin::Shared)
@@ -92,13 +94,13 @@ impl Site {
     /// Sets `message`.
     pub const fn message(mut self, message: &'static str) -> Self {
         let before = self.options.message.replace(Cow::Borrowed(message));
-        // Nothing to free: whatever was there is `'static`. Constants cannot run destructors.
+        // Constants cannot run destructors. Nothing leaks, because the old value is `'static`.
         std::mem::forget(before);
         self
     }
 
-    /// The operation's name. An error if another function has it, or may have it: they would take
-    /// each other's answers.
+    /// The operation's name. Fails if another function has it, or may have it, because the two
+    /// would replay each other's answers.
     pub(crate) fn operation(&'static self) -> Result<OperationName, Error> {
         match self.checked.get_or_init(|| self.check()) {
             Ok(()) => Ok(self.name.into()),
@@ -117,8 +119,8 @@ impl Site {
                 "" => "a block".to_owned(),
                 named => format!("`{named}`"),
             };
-            // At the first call, so that every process does the same: which of two functions is
-            // called first differs between them.
+            // Refused at the first call, so that all processes behave alike: which of two functions
+            // is called first differs between them.
             return Err(format!(
                 "the function at {at} is inside {surroundings}, which its derived name leaves out, \
                  so that another function can have the same name; help: add \
@@ -136,10 +138,11 @@ impl Site {
     }
 }
 
-/// Remembers the first function of each name, and finds out which it was. Functions that share a
-/// name on purpose are told apart from all others.
+/// Registers a site under its name, or returns the one that has the name already. Functions that
+/// share a name on purpose do not collide.
 ///
-/// Sites are told apart by their addresses: two functions that one macro wrote have one position.
+/// Sites are compared by address, because two functions from one macro have the same source
+/// position.
 fn register(site: &'static Site) -> Result<(), &'static Site> {
     static FIRST: OnceLock<Mutex<HashMap<&'static str, &'static Site>>> = OnceLock::new();
     let mut first = lock(FIRST.get_or_init(Mutex::default));

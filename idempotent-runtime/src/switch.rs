@@ -1,13 +1,13 @@
 //! The switch that turns an instance off, for local runs.
 //!
-//! The program turns it, or allows the environment to. An environment alone turns nothing off: a
-//! variable that was left behind must not take the protection of a service away.
+//! The program turns an instance off, or allows the environment to do so. The environment alone has
+//! no effect: a forgotten variable must not remove the protection of a service.
 
 use std::ffi::OsStr;
 use std::fmt;
 
-/// Set to `1` or `true`, it turns off an instance whose builder
-/// [allows that](crate::Builder::allow_disable_by_env).
+/// Environment variable that turns off an instance if it is `1` or `true` and the builder [allows
+/// it](crate::Builder::allow_disable_by_env).
 pub const DISABLED: &str = "IDEMPOTENT_DISABLED";
 
 /// Protection of bodies against duplicates.
@@ -17,14 +17,14 @@ pub(crate) enum Protection {
     Off,
 }
 
-/// The choices of the program.
+/// Settings of the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Switch {
     pub(crate) disabled: bool,
     pub(crate) env_allowed: bool,
 }
 
-/// The variable has a value that says neither on nor off.
+/// Error of a variable that is neither on nor off.
 #[derive(Debug)]
 pub(crate) struct Unclear;
 
@@ -37,7 +37,8 @@ impl fmt::Display for Unclear {
 impl std::error::Error for Unclear {}
 
 impl Switch {
-    /// Decides, given the variable. An unclear value is an error only where it counts.
+    /// Decides, given the variable. An unclear value is an error only if the variable has an
+    /// effect.
     pub(crate) fn decide(self, variable: Option<&OsStr>) -> Result<Protection, Unclear> {
         if self.disabled {
             return Ok(Protection::Off);

@@ -1,5 +1,5 @@
-//! The locks, atomics, signals, tasks and sources of chance of this crate, which the concurrency
-//! checker swaps for its own.
+//! Locks, atomics, notifications, tasks and random numbers of this crate, which the concurrency
+//! checker replaces with its own.
 
 #[cfg_attr(not(shuttle), path = "sync/native.rs")]
 #[cfg_attr(shuttle, path = "sync/checked.rs")]
@@ -13,7 +13,7 @@ pub(crate) use platform::{
 };
 use std::ops::Deref;
 
-/// A value on cache lines of its own: threads that use its neighbours do not slow each other down.
+/// A value on cache lines of its own, to avoid false sharing.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct CachePadded<T>(pub(crate) T);
@@ -26,13 +26,13 @@ impl<T> Deref for CachePadded<T> {
     }
 }
 
-/// Locks, also after a panic elsewhere: what the locks of this crate guard is consistent between
-/// any two statements.
+/// Locks a mutex and ignores poisoning: the data behind the locks of this crate is consistent
+/// between any two statements.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// How many shards to have: few for the checker, to which every lock is a point to switch at.
+/// Number of shards: few under the checker, for which every lock is a scheduling point.
 pub(crate) const fn shards(usual: usize) -> usize {
     if cfg!(shuttle) { 2 } else { usual }
 }

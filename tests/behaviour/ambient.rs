@@ -1,4 +1,4 @@
-//! The token and scope that an adapter puts in place.
+//! Ambient token and scope.
 
 use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::key::Encoded;

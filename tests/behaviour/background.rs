@@ -1,4 +1,4 @@
-//! Work that goes on after its callers have gone: bounded, and only what can matter.
+//! Background work after the callers have gone is bounded, and limited to what can matter.
 
 use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb};

@@ -1,4 +1,4 @@
-//! Many keys, one body.
+//! Batches: many keys, one body.
 
 use idempotent_runtime::store::{State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};

@@ -1,4 +1,4 @@
-//! A caller that goes away leaves nothing behind, at whatever await it was.
+//! A caller that goes away leaves nothing behind, at any await point.
 
 use idempotent_runtime::store::State;
 use idempotent_runtime::testing::Verb;

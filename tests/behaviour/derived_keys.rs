@@ -1,4 +1,4 @@
-//! Keys for the requests that a body sends on.
+//! Derived keys for requests to other services.
 
 use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::testing::scoped;

@@ -1,4 +1,4 @@
-//! A detached call that ends before its time: nothing of it outlives what a shutdown waits for.
+//! Detached calls that end early: nothing of them outlives a shutdown.
 
 use idempotent_runtime::{Abandon, Answers, Drained, Error, Idempotency};
 use std::fmt;

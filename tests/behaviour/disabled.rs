@@ -1,4 +1,4 @@
-//! An instance that is turned off runs every body, asks no store, and says so each time.
+//! A disabled instance runs every body without asking the store, and warns each time.
 
 use idempotent_runtime::protocol::Forgotten;
 use idempotent_runtime::testing::Verb;

@@ -1,5 +1,5 @@
-//! Attempts that fail while others wait for them: one of those runs next, and none waits for a
-//! third.
+//! Attempts that fail while callers wait for them: one of the callers runs next, and none waits for
+//! a third attempt.
 
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Begin, Error, ErrorKind, Fingerprint, Mode};

@@ -1,4 +1,4 @@
-//! What callers see when the store fails, verb by verb.
+//! Answers to callers while the store fails, verb by verb.
 
 use idempotent_runtime::protocol::{Binding, Forgotten, StoreExt as _};
 use idempotent_runtime::store::{State, StoreErrorKind};

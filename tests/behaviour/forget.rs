@@ -1,4 +1,4 @@
-//! An operator frees a key that is held: its holder is told, and waiting callers go on.
+//! An operator frees a key that is held: the holder's lease ends, and waiting callers continue.
 
 use crate::leases::hold;
 use idempotent_runtime::protocol::Forgotten;

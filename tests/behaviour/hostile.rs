@@ -1,4 +1,4 @@
-//! What a hostile reviewer tries: absurd durations, macros, hung stores, pauses, destructors.
+//! Hostile inputs: absurd durations, macros, hung stores, pauses, destructors.
 
 use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb, scoped};

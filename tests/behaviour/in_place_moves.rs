@@ -1,5 +1,4 @@
-//! Bodies in place whose caller goes, wherever that happens: at any poll, in any kind of task, inside
-//! one another.
+//! Bodies in place whose caller goes away: at any poll, in any kind of task, inside one another.
 
 use idempotent_runtime::detach::detachable;
 use idempotent_runtime::{Answers, Drained, Error, ErrorKind, Idempotency, Mode, Outcome};

@@ -1,4 +1,4 @@
-//! `max_concurrent`: how many bodies run in this process at a time.
+//! `max_concurrent`: the limit on bodies in this process.
 
 use idempotent_runtime::testing::{Fault, Ledger, Verb};
 use idempotent_runtime::{Answers, Begin, Error, ErrorKind, Mode};

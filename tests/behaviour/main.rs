@@ -1,4 +1,4 @@
-//! What callers see: modes, waiting, cancellation, panics, leases, faults, values, keys.
+//! Behaviour that callers see: modes, waiting, cancellation, panics, leases, faults, values, keys.
 #![allow(missing_docs)]
 
 mod ambient;

@@ -1,4 +1,4 @@
-//! A function whose name others have, or can have, is refused before it takes their answers.
+//! A function whose name is not unique is refused before it replays another function's answers.
 
 use async_trait::async_trait;
 use idempotent_runtime::testing::scoped;

@@ -1,4 +1,4 @@
-//! Calls that take answers and run nothing.
+//! Calls that only replay answers, and never run a body.
 
 use idempotent_runtime::testing::Verb;
 use idempotent_runtime::{Error, ErrorKind, Idempotency, OnStoreError, Outcome};

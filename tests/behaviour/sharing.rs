@@ -1,4 +1,4 @@
-//! The callers of one key in one process meet before they reach the store.
+//! Single flight: concurrent callers of one key in one process share one request to the store.
 
 use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb};

@@ -1,4 +1,4 @@
-//! What the attribute does to a future: little to its size, nothing to its `Send`.
+//! Futures of attributed functions: their size grows little, and they stay `Send`.
 
 use idempotent_runtime::{Error, idempotent};
 

@@ -6,7 +6,7 @@ use idempotent_runtime::{Consumed, ErrorKind, Exchanged, Tokens};
 use std::time::Duration;
 use support::{both, remote};
 
-/// What became of a token, in a word.
+/// The result of consuming a token, in a word.
 async fn consume(tokens: &Tokens, token: &str) -> &'static str {
     match tokens.consume("order", token).await.unwrap() {
         Consumed::Accepted(_) => "accepted",
@@ -97,7 +97,7 @@ async fn a_token_expires() {
     }
 }
 
-/// What 32 callers are told who consume one token at the same time.
+/// The answers to 32 callers that consume one token at the same time.
 async fn racers(tokens: &Tokens, business_type: &'static str, token: &str) -> Vec<Consumed> {
     let racers: Vec<_> = (0..32)
         .map(|_| {

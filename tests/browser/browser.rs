@@ -30,7 +30,7 @@ pub(crate) struct Place {
     y: f64,
 }
 
-/// What the driver refused, as it says.
+/// The driver's reason for a refusal.
 type Refused = String;
 
 impl Browser {
@@ -95,7 +95,7 @@ impl Browser {
         self.post("/actions", &json!({ "actions": [mouse] })).await.unwrap();
     }
 
-    /// Where the middle of an element is.
+    /// The centre of an element.
     pub(crate) async fn place_of(&self, selector: &str) -> Place {
         let element = self.find(selector).await;
         let shape = self.get(&format!("/element/{element}/rect")).await.unwrap();

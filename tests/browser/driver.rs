@@ -12,7 +12,7 @@ use support::redis::TempDirectory;
 /// Far beyond what starting or ending takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What to do where there is no browser.
+/// Advice for machines without a browser.
 pub(crate) const HELP: &str = "help: apt-get install chromium chromium-driver";
 
 pub(crate) struct Driver {
@@ -89,7 +89,7 @@ impl Drop for Driver {
     }
 }
 
-/// Where a binary is.
+/// Path of a binary.
 fn installed(binary: &str) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -1,4 +1,4 @@
-//! The key and the scope of a request, in place for `#[idempotent]` functions further in.
+//! Ambient key and scope of a request, for `#[idempotent]` functions further in.
 
 use crate::bench::{Bench, both};
 use crate::client::{KEY, Reply, send};

@@ -18,7 +18,7 @@ pub(crate) struct Bench {
     config: Config,
 }
 
-/// Where the records are.
+/// The store of the records.
 pub(crate) enum Place {
     Memory { clock: ManualClock, store: Arc<MemoryStore> },
     Redis { server: Arc<RedisServer>, connection: MultiplexedConnection },
@@ -80,7 +80,7 @@ impl Bench {
         IdempotencyLayer::new(&self.idem, "shop")
     }
 
-    /// How often handlers ran.
+    /// Number of handler runs.
     pub(crate) fn runs(&self) -> usize {
         self.ledger.total()
     }
@@ -106,7 +106,7 @@ impl Bench {
         }
     }
 
-    /// How many records there are.
+    /// Number of records.
     pub(crate) async fn records(&self) -> usize {
         match &self.place {
             Place::Memory { store, .. } => store.usage().unwrap().entries as usize,

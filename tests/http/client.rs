@@ -1,4 +1,4 @@
-//! Clients: one that keeps the rules of HTTP, and one that writes what it is told to.
+//! Clients: one that follows the rules of HTTP, and one that writes raw bytes.
 
 use crate::server::Server;
 use bytes::Bytes;

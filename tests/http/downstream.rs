@@ -1,4 +1,4 @@
-//! Keys that a handler sends on to another service.
+//! Keys that a handler sends to another service.
 
 use crate::bench::{Bench, both};
 use crate::client::KEY;

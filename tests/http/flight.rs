@@ -1,4 +1,4 @@
-//! Requests that meet: in flight, waiting, many at once, and clients that go away.
+//! Concurrent requests with one key: in flight, waiting, many at once, and clients that go away.
 
 use crate::bench::{Bench, both};
 use crate::client::{Reply, send};

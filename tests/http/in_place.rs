@@ -1,4 +1,4 @@
-//! The task that a handler runs on: its connection's, for as long as the client is there.
+//! A handler runs on the task of its connection while the client is connected.
 
 use crate::bench::{Bench, both};
 use crate::client::send;

@@ -1,4 +1,4 @@
-//! What is told apart: methods, paths, and those on whose behalf a request is made.
+//! Independent keys: other methods, other paths, other scopes.
 
 use crate::bench::{Bench, both};
 use crate::client::{KEY, Reply, send};

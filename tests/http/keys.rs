@@ -1,4 +1,4 @@
-//! Where keys are looked for, and what they may look like.
+//! Sources and syntax of keys.
 
 use crate::bench::both;
 use crate::client::{KEY, send};

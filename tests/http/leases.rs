@@ -1,4 +1,4 @@
-//! Leases and retention: what becomes of a key whose server is slow, dead, or late.
+//! Leases and retention: keys whose server is slow, dead, or late.
 
 use crate::bench::{Bench, both};
 use crate::client::{Reply, send};

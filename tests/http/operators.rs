@@ -1,4 +1,4 @@
-//! What those who operate a service can do about a key.
+//! Operators' verbs on a key.
 
 use crate::bench::{Bench, both, both_with};
 use crate::client::{Reply, send};

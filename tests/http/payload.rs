@@ -1,4 +1,4 @@
-//! What must not change under one key.
+//! Payloads, which must not change under one key.
 
 use crate::bench::both;
 use crate::client::{Reply, send};
@@ -11,7 +11,7 @@ use idempotent_runtime::protocol::Forgotten;
 use std::time::Duration;
 use support::until;
 
-/// What became of a repeat.
+/// The outcome of a repeat.
 #[derive(Debug, PartialEq)]
 enum Repeat {
     Replayed,

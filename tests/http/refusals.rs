@@ -1,4 +1,4 @@
-//! What the layers refuse by themselves: how it looks, and that it is reported once.
+//! Refusals by the layers: their format, and that each is reported once.
 
 use crate::bench::{Bench, both};
 use crate::client::{KEY, Reply, send};
@@ -187,7 +187,7 @@ async fn an_intended_stream_is_no_value_that_was_not_kept_and_a_large_response_i
     }
 }
 
-/// How a service with a format of its own writes refusals.
+/// Refusals of a service with a format of its own.
 fn own_format(problem: &Problem, parts: &Parts) -> Option<Response<Bytes>> {
     let text = format!("{} {}: {}", parts.method, parts.uri.path(), problem.detail());
     Response::builder().status(418).header("content-type", "text/own").body(text.into()).ok()

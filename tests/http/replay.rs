@@ -1,4 +1,4 @@
-//! The first answer is untouched; a repeat gets the same one, without what belonged to one exchange.
+//! The first answer is untouched; a repeat gets the same one, without the headers of one exchange.
 
 use crate::bench::both;
 use crate::client::send;

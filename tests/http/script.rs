@@ -1,4 +1,4 @@
-//! A service without the layer, which answers as it is told to.
+//! A service without the layer, with scripted answers.
 
 use crate::client::KEY;
 use crate::server::{Server, serve};

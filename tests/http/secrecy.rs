@@ -1,4 +1,4 @@
-//! Keys and responses stay where they belong.
+//! Keys and responses do not leak into logs or other scopes.
 
 use crate::bench::{Bench, both};
 use crate::client::{KEY, Reply, send};

@@ -1,4 +1,4 @@
-//! What a layer is told, and what it makes of the impossible.
+//! Settings of a layer, and their validation.
 
 use crate::bench::{Bench, both, both_with};
 use crate::client::{Reply, send};
@@ -81,7 +81,7 @@ async fn a_layer_that_cannot_work_is_reported_once_when_it_is_applied() {
     }
 }
 
-/// How often a layer warns that its clients share their keys.
+/// Number of warnings that clients share their keys.
 async fn warnings(bench: &Bench, layer: IdempotencyLayer, credentials: HeaderMap) -> usize {
     let events = events::collect();
     let server = bench.serve(layer, number).await;

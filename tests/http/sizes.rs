@@ -1,4 +1,4 @@
-//! Bodies that are too large, cut off, or flow.
+//! Bodies that are too large, cut off, or streamed.
 
 use crate::bench::{Bench, both, both_with};
 use crate::client::{Reply, send};

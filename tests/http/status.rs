@@ -1,4 +1,4 @@
-//! A service that tells where a key stands.
+//! The service that reports the state of a key.
 
 use crate::bench::{Bench, both};
 use crate::client::{KEY, Reply, send};

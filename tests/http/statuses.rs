@@ -1,4 +1,4 @@
-//! Which answers are kept, and which free their key.
+//! Answers that are kept, and answers that free their key.
 
 use crate::bench::{Bench, both};
 use crate::client::Reply;

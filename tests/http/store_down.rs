@@ -1,4 +1,4 @@
-//! A store that does not answer: nothing runs without protection, and what ran is not lost.
+//! A store that does not answer: nothing runs without protection, and no answer is lost.
 
 use crate::bench::{Bench, Place, both};
 use crate::client::{Reply, send};

@@ -1,4 +1,4 @@
-//! Responses that do not announce their length: stored if they end in time, handed on if not.
+//! Responses that do not announce their length: stored if they end in time, streamed if not.
 
 use crate::bench::{Bench, both};
 use crate::client::{Reply, send};

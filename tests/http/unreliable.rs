@@ -1,4 +1,4 @@
-//! A way to a server on which requests and answers get lost.
+//! A proxy that loses requests and answers.
 
 use crate::server::Server;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What becomes of one connection.
+/// The fate of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Delivered,
@@ -56,7 +56,7 @@ impl Unreliable {
         format!("http://{}{path}", self.address)
     }
 
-    /// How many connections there were.
+    /// Number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(SeqCst)
     }

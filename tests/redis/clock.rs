@@ -1,4 +1,4 @@
-//! Steps of the server's wall clock, by which it tells when a record expires.
+//! Steps of the server's wall clock, which decides when a record expires.
 
 use crate::site::{EXPIRE, LEASE, Process, Site, strong};
 use idempotent_runtime::store::State;

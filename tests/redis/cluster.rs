@@ -1,5 +1,5 @@
-//! In a cluster: the contract, keys in every slot, slots that move or that nobody serves, and
-//! masters that end.
+//! Clusters: the contract, keys in every slot, slots that move or are not served, and masters that
+//! die.
 
 mod unserved;
 

@@ -1,4 +1,4 @@
-//! What a user reads when a server cannot be used.
+//! Error texts for servers that cannot be used.
 
 use idempotent_runtime::store::{RedisBuilder, RedisStore, StoreError, StoreErrorKind};
 use idempotent_runtime::testing::Ledger;

@@ -1,7 +1,7 @@
-//! What one process makes of the faults between it and its server.
+//! Faults between one process and its server.
 //!
-//! How often a body ran is counted outside the store. Each test ends with a call that succeeds, and
-//! with nothing left that runs, waits or is renewed.
+//! Runs of bodies are counted outside the store. Each test ends with a call that succeeds, and with
+//! nothing left that runs, waits or is renewed.
 
 mod callers;
 mod late;

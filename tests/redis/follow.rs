@@ -1,5 +1,5 @@
-//! A store follows its sentinels: what is held moves to the new master, nothing leads back, and
-//! nothing is left behind.
+//! A store follows its sentinels: keys that are held move to the new master, nothing leads back,
+//! and nothing is left behind.
 
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::testing::Ledger;

@@ -1,9 +1,9 @@
-//! What the commands of a store mean, told from the bytes that they carry.
+//! Meaning of a store's commands, recognised from their bytes.
 
 use idempotent_runtime::store::State;
 use support::proxy::Command;
 
-/// What a store says to a server about one record.
+/// A command of a store about one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// Writes a record if there is none, and otherwise reads the one that is there.

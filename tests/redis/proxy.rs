@@ -1,4 +1,4 @@
-//! The proxy does to a server what it says, so that tests which rely on it test something.
+//! Tests of the proxy itself, which other tests rely on.
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult};

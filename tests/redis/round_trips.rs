@@ -1,4 +1,4 @@
-//! What calls cost in commands, counted on their way to the server.
+//! Commands per call, counted on their way to the server.
 
 use crate::message::Message;
 use crate::site::{Process, Site, name, strong};

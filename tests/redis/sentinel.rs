@@ -1,4 +1,4 @@
-//! Behind sentinels: the master is found, followed when it changes, and never taken for another.
+//! Sentinels: the master is found, followed when it changes, and never confused with another.
 
 use idempotent_runtime::store::{RedisStore, StoreErrorKind};
 use idempotent_runtime::testing::{Ledger, contract};

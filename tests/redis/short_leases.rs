@@ -1,4 +1,4 @@
-//! Bounds of a verb: the store's timeout, and the number of looks at a record.
+//! Bounds of a verb: the store's timeout, and the number of reads of a record.
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::{BeginRequest, StoreExt as _};

@@ -103,7 +103,7 @@ impl Site {
         until_async(|| async { self.state(key).await == state }).await;
     }
 
-    /// How long a record still lives.
+    /// Time to live of a record.
     pub(crate) async fn ttl(&self, key: &str) -> Duration {
         let millis: i64 = self.direct.clone().pttl(name(key)).await.unwrap();
         Duration::from_millis(millis.try_into().unwrap())

@@ -22,13 +22,13 @@ use tracing::field::{Field, Visit};
 use tracing::instrument::WithSubscriber as _;
 use tracing::{Dispatch, Level, Metadata, Subscriber, span};
 
-/// On what terms calls are made. Times are in milliseconds.
+/// Settings of calls. Times are in milliseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Terms {
     pub operation: String,
     pub abandon: Abandon,
     pub lease: u64,
-    /// Renewing stops after this long.
+    /// Time after which leases are no longer renewed.
     pub max_run: u64,
     pub wait: u64,
     /// Longer than any run: the checker knows of no second life of a key.
@@ -54,7 +54,7 @@ impl Terms {
     }
 }
 
-/// What a call came to.
+/// Outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
     Value(String),
@@ -63,7 +63,7 @@ pub enum Told {
     Gone,
 }
 
-/// Makes calls and writes down what they did and saw. Clones share one instance and journal.
+/// Makes calls and records them in a journal. Clones share one instance and journal.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub idem: Idempotency,
@@ -138,7 +138,7 @@ impl Call {
         self.caller.journal.step(&self.key, self.number, step);
     }
 
-    /// What the attempt knows about its lease.
+    /// The attempt's view of its lease.
     fn lease(&self) -> LeaseSeen {
         match &*self.attempt.lock().unwrap() {
             None => LeaseSeen::None,
@@ -152,14 +152,14 @@ impl Call {
         let body = self.clone().body(plan);
         if Kind::of(&self.key) == Some(Kind::Detach) {
             let answer = operation.run_detached(Answers::kept(), body).await;
-            // Said where the body runs on, which is not heard here.
+            // The event is emitted in the task of the body, which is not heard here.
             return self.tell(answer, true);
         }
         let (answer, unrecorded) = listen(operation.run_detailed(body)).await;
         self.tell(answer, unrecorded)
     }
 
-    /// Notes what the caller is told.
+    /// Records the answer to the caller.
     pub(crate) fn tell(
         &self,
         answer: Result<Outcome<String>, BodyError>,
@@ -214,7 +214,7 @@ impl Call {
     ) -> Result<String, BodyError> {
         match plan.end {
             BodyEnd::Value => {
-                // No two bodies return the same, so that a mixed-up value is seen.
+                // No two bodies return the same value, so that a mix-up is noticed.
                 let value = format!("{}/{:016x}", self.key, rand::random::<u64>());
                 self.note(Step::End { value: value.clone(), lease: self.lease() });
                 unfinished.0 = None;
@@ -240,7 +240,7 @@ pub(crate) async fn work(plan: &Plan) {
     }
 }
 
-/// Notes that a body was dropped.
+/// Guard that records the drop of a body.
 pub(crate) struct Unfinished<'a>(pub(crate) Option<&'a Call>);
 
 impl Drop for Unfinished<'_> {
@@ -273,7 +273,7 @@ pub async fn until_exists(path: &Path) {
 /// Waits for an answer, and tells whether it was returned unrecorded.
 pub(crate) async fn listen<T>(call: impl Future<Output = T>) -> (T, bool) {
     let answer = call.with_subscriber(LISTENERS[0].clone()).await;
-    // Said on this thread, in the poll that has just returned.
+    // The event was emitted on this thread, in the poll that has just returned.
     (answer, UNRECORDED.replace(false))
 }
 

@@ -1,4 +1,4 @@
-//! A server whose wall clock is stepped, and no other process's.
+//! A server with a wall clock that tests can step, without affecting other processes.
 
 use crate::redis::{TempDirectory, installed};
 use std::fs;
@@ -21,7 +21,7 @@ impl ServerClock {
         cc.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source);
         assert!(cc.status().is_ok_and(|status| status.success()), "cc is missing or fails");
         clock.step(0);
-        // The library is loaded into the server alone, not into what starts it.
+        // The library is loaded only into the server, not into the shell that starts it.
         let script = format!(
             "#!/bin/sh\nexec env LD_PRELOAD={} CLOCK_STEP={} {} \"$@\"\n",
             library.display(),

@@ -1,4 +1,4 @@
-//! A cluster of three masters with a replica each, and what can be done to it.
+//! A cluster of three masters with a replica each.
 
 use super::redis::{RedisServer, age, connection, record_name, until_replicated, until_role};
 use super::until_async;
@@ -22,7 +22,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes, joins them, and waits until every one of them says that all is well.
+    /// Starts the nodes, joins them, and waits until all of them report a healthy cluster.
     pub async fn start(binary: &Path) -> Self {
         let arguments = [
             "--cluster-enabled",
@@ -111,7 +111,7 @@ impl Cluster {
         self.nodes.iter().map(RedisServer::url).collect()
     }
 
-    /// A connection of the test's own, which waits for as long as it takes.
+    /// A connection for the test itself, without a timeout.
     pub async fn connection(&self) -> ClusterConnection {
         let client = ::redis::cluster::ClusterClientBuilder::new(self.urls())
             .connection_timeout(Duration::from_secs(30))
@@ -158,19 +158,19 @@ impl Cluster {
             migrate.arg(names);
             let () = migrate.query_async(&mut at_source).await.unwrap();
         }
-        // The target first: from then on no node sends callers in circles.
+        // The target first, so that the nodes do not redirect callers in circles.
         set_slot(&mut at_target, slot, "NODE", &target_id).await;
         set_slot(&mut at_source, slot, "NODE", &target_id).await;
     }
 
-    /// Takes a slot from the master that owns it, whose records stay, and gives it to nobody.
+    /// Removes a slot from the master that owns it, so that no node serves it. Its records stay.
     pub async fn unassign(&self, slot: u16) {
         let mut connection = self.nodes[owner_of(slot)].connection().await;
         let mut command = ::redis::cmd("CLUSTER");
         let () = command.arg("DELSLOTS").arg(slot).query_async(&mut connection).await.unwrap();
     }
 
-    /// Gives a slot that nobody serves back to its first owner.
+    /// Gives an unassigned slot back to its first owner.
     pub async fn assign(&self, slot: u16) {
         add_slots(&self.nodes[owner_of(slot)].url(), slot, slot).await;
     }
@@ -187,7 +187,7 @@ impl Cluster {
         until_role(&self.nodes[replica], "master").await;
     }
 
-    /// How many records a node has.
+    /// Number of records on a node.
     pub async fn records(&self, node: usize) -> usize {
         let mut connection = self.nodes[node].connection().await;
         ::redis::cmd("DBSIZE").query_async(&mut connection).await.unwrap()
@@ -207,7 +207,7 @@ pub fn owner_of(slot: u16) -> usize {
 
 async fn add_slots(url: &str, first: u16, last: u16) {
     let mut connection = connection(url).await;
-    // One by one: not every server can be told a range.
+    // One by one, because not every server supports ranges.
     let mut command = ::redis::cmd("CLUSTER");
     command.arg("ADDSLOTS").arg((first..=last).collect::<Vec<_>>());
     let () = command.query_async(&mut connection).await.unwrap();
@@ -228,7 +228,7 @@ async fn cluster_info(connection: &mut ::redis::aio::MultiplexedConnection) -> S
     ::redis::cmd("CLUSTER").arg("INFO").query_async(connection).await.unwrap()
 }
 
-/// Whether a record lies in one of these slots.
+/// Returns `true` if a record is in one of these slots.
 pub fn lies_in(mut slots: Range<u16>, key: &RecordKey) -> bool {
     let slot = Slot::for_key(record_name(key));
     slots.any(|one| Slot::new(one) == Some(slot))

@@ -1,4 +1,4 @@
-//! Events of this thread, as `tracing` hands them out.
+//! Collector for the `tracing` events of this thread.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -24,12 +24,12 @@ pub struct Events {
 }
 
 impl Events {
-    /// All of them, and forgets them.
+    /// Takes all events.
     pub fn take_all(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
 
-    /// Those with this message, and forgets all.
+    /// Takes all events and returns those with this message.
     pub fn take(&self, message: &str) -> Vec<Seen> {
         let mut seen = std::mem::take(&mut *self.seen.lock().unwrap());
         seen.retain(|event| event.message == message);
@@ -37,7 +37,7 @@ impl Events {
     }
 }
 
-/// Collects the events of this thread until what it returns is dropped.
+/// Collects the events of this thread until the returned value is dropped.
 pub fn collect() -> Events {
     let seen = Arc::default();
     let guard = tracing::subscriber::set_default(Collector { seen: Arc::clone(&seen) });

@@ -1,4 +1,4 @@
-//! Listeners that are not what a client hopes for.
+//! Fake servers that misbehave.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 
-/// A listener that ends with this value.
+/// A listener that is closed when this value is dropped.
 #[derive(Debug)]
 pub struct Fake {
     pub port: u16,
@@ -16,7 +16,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// Takes connections and does `serve` with each, on a thread of its own.
+    /// Accepts connections and calls `serve` with each, on a thread of its own.
     pub fn listen(port: u16, serve: impl Fn(TcpStream) + Clone + Send + 'static) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -41,7 +41,7 @@ impl Fake {
         Self::listen(port, drop)
     }
 
-    /// Takes connections and says nothing.
+    /// Accepts connections and sends nothing.
     pub fn silent() -> Self {
         Self::listen(0, |mut stream| drop(std::io::copy(&mut stream, &mut std::io::sink())))
     }
@@ -71,7 +71,7 @@ impl Fake {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// How many connections it has taken.
+    /// Number of accepted connections.
     pub fn connections(&self) -> usize {
         self.connections.load(SeqCst)
     }
@@ -80,7 +80,7 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.stop.store(true, SeqCst);
-        // Lets it see that it is over.
+        // Unblocks `accept`, so that the thread ends.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,8 +1,8 @@
-//! Checks what a journal tells against what is promised.
+//! Checks a journal against the guarantees.
 //!
 //! Keys are independent, so each is checked by itself: every start had to be allowed, every answer
-//! had to be true, and all answers had to agree. Records are taken to outlive the run: the checker
-//! knows of no second life of a key.
+//! had to be true, and all answers had to agree. Records must outlive the run: the checker assumes
+//! that no key expires and starts again.
 
 mod check;
 mod report;
@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::time::Duration;
 
-/// What the calls of a history were made on.
+/// Settings of the calls in a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub abandon: Abandon,
     pub lease: Duration,
-    /// For how long a lease is renewed.
+    /// Time for which a lease is renewed.
     pub max_run: Duration,
     /// The kind of its calls, where the key tells it.
     pub kind: Option<Kind>,
@@ -35,7 +35,7 @@ impl Rules {
         Self { abandon, lease: max_run, max_run, kind: None }
     }
 
-    /// Those for a key.
+    /// The rules for a key.
     fn of(self, key: &str) -> Self {
         match Kind::of(key) {
             None => self,
@@ -51,7 +51,7 @@ impl From<&Terms> for Rules {
     }
 }
 
-/// Collects events, and checks the keys that are told to be finished.
+/// Collects events, and checks keys that are finished.
 #[derive(Debug)]
 pub struct History {
     rules: Rules,
@@ -73,7 +73,7 @@ struct Disturbance {
     time: Range<u64>,
 }
 
-/// What is known about one key.
+/// Events of one key.
 #[derive(Debug, Default)]
 struct Key {
     steps: Vec<KeyStep>,
@@ -89,7 +89,7 @@ impl Key {
         calls.filter(|(_, call)| call.answer.is_none()).map(|(id, _)| id.process)
     }
 
-    /// `true` if a call was told what every later call will be told.
+    /// Returns `true` if a call got an answer that all later calls will get.
     fn has_final_answer(&self) -> bool {
         self.steps.iter().any(|KeyStep { step, .. }| match step {
             Step::Value { .. } => true,
@@ -170,12 +170,12 @@ impl History {
         lines.into_iter().map(|(_, line)| line).collect()
     }
 
-    /// How many processes were killed.
+    /// Number of processes that were killed.
     pub fn kills(&self) -> usize {
         self.killed.len()
     }
 
-    /// How many processes were killed while one of their calls was under way.
+    /// Number of processes that were killed during a call.
     pub fn kills_at_work(&self) -> usize {
         let cut: HashSet<u32> = self.keys.values().flat_map(Key::cut).collect();
         let hit = |process: &&u32| cut.contains(process) || self.cut.contains(process);

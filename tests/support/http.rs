@@ -1,4 +1,4 @@
-//! A service in a process of its own, and a client that costs little.
+//! A service in a process of its own, and a lightweight client.
 
 use crate::worker::Worker;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 /// The number of a call, as a client sends it. A body writes it into the journal.
 pub const CALL: &str = "call";
-/// How long the handler takes, in milliseconds.
+/// Duration of the handler, in milliseconds.
 pub const TAKES: &str = "takes";
 /// How the handler ends: [`VALUE`] if not sent.
 pub const ENDS: &str = "ends";
@@ -20,7 +20,7 @@ pub const NEVER: &str = "never";
 /// The number of the attempt that made an answer.
 pub const ATTEMPT: &str = "attempt";
 
-/// What a service is told: its only argument, as JSON.
+/// Settings of a service: its only argument, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
     pub url: String,
@@ -31,7 +31,7 @@ pub struct Orders {
     pub lease: u64,
 }
 
-/// What a service says about itself.
+/// Statistics of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Resident memory, in bytes.

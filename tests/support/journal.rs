@@ -1,4 +1,4 @@
-//! What bodies did and what callers saw, in a file that many processes append to.
+//! Journal of bodies and callers: a file that many processes append to.
 //!
 //! The file lies outside the store under test. Each event is one line and one write. A process that
 //! is killed in the middle of it leaves half a line, which counts as not written. The machine's
@@ -83,7 +83,7 @@ pub enum Step {
     Gone,
 }
 
-/// What the attempt knew about its lease.
+/// The attempt's view of its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LeaseSeen {
     Held,
@@ -92,7 +92,7 @@ pub enum LeaseSeen {
     None,
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// The call's own body, and the store has acknowledged it.
@@ -167,7 +167,7 @@ impl Reader {
         Self { file, rest: Vec::new() }
     }
 
-    /// What was written since the last look.
+    /// The events since the last call.
     pub fn read(&mut self) -> Vec<Event> {
         self.file.read_to_end(&mut self.rest).unwrap();
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);

@@ -1,4 +1,4 @@
-//! The kinds of calls in a mixed run. The name of a key tells for which kind it is.
+//! The kinds of calls in a mixed run. The name of a key contains its kind.
 
 use idempotent_runtime::{Abandon, Mode, Operation};
 use std::fmt::Display;

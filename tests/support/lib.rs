@@ -1,4 +1,4 @@
-//! What the tests share: instances on clocks that can be moved, and waiting for conditions.
+//! Support for the tests: instances on manual clocks, servers, proxies, and waiting for conditions.
 #![allow(missing_docs, missing_debug_implementations)]
 
 mod batch;

@@ -1,4 +1,4 @@
-//! Callers that go on calling while something happens to the servers, and a ledger outside them.
+//! Load generator: callers that keep calling while servers fail, and a ledger outside the servers.
 
 use idempotent_runtime::store::Store;
 use idempotent_runtime::testing::Ledger;
@@ -17,7 +17,7 @@ const CALLERS: usize = 16;
 const CALLS_PER_KEY: usize = 4;
 const BODY: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a call may be refused before that counts as no progress.
+/// Time for which a call may be refused before that counts as a lack of progress.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// Callers under way.
@@ -85,12 +85,12 @@ impl Load {
         Self { shared, callers }
     }
 
-    /// How many calls have been answered.
+    /// Number of answered calls.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(SeqCst)
     }
 
-    /// Whether all callers still have something to call.
+    /// Returns `true` if all callers still have keys to call.
     pub fn is_calling(&self) -> bool {
         !self.callers.iter().any(JoinHandle::is_finished)
     }
@@ -252,7 +252,7 @@ impl Finished {
         self.0.answered.load(SeqCst)
     }
 
-    /// How often calls were refused, by kind.
+    /// Number of refused calls, by kind.
     pub fn refused(&self) -> BTreeMap<String, usize> {
         self.0.refused.lock().unwrap().clone()
     }

@@ -1,4 +1,4 @@
-//! Commands that a server executes, as it says itself, with the times of its own clock.
+//! Commands that a server executes, from its `MONITOR` output, with the times of its own clock.
 
 use super::redis::RedisServer;
 use std::sync::{Arc, Mutex};

@@ -1,11 +1,11 @@
-//! How bodies go: by plan, or at random.
+//! Plans for bodies: fixed, or random.
 
 use rand::{Rng, RngExt as _};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How a body goes, and whether its caller stays.
+/// Plan of a body and its caller.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub length: Duration,

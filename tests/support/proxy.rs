@@ -134,7 +134,7 @@ async fn accept(listener: StdListener, shared: Arc<Shared>) {
     }
 }
 
-/// How long connecting to a server that is down goes on.
+/// Time limit for connecting to a server that is down.
 const DOWN: Duration = Duration::from_secs(30);
 
 async fn serve(client: TcpStream, shared: Arc<Shared>) {
@@ -165,14 +165,14 @@ async fn serve(client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// How the way from a client ended.
+/// End of the client's side of a connection.
 enum End {
     Cut,
     /// The client has gone.
     Left,
 }
 
-/// What becomes of a reply.
+/// The fate of a reply.
 struct Reply {
     fate: Fate,
     answered: Arc<AtomicBool>,

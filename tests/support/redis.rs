@@ -1,4 +1,4 @@
-//! Real servers that tests start themselves, on free ports, and end with them.
+//! Real servers, started by tests on free ports and ended with them.
 
 use super::until_async;
 use ::redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Names more server binaries, separated by white space, for [`binaries`].
 const MORE_SERVERS: &str = "IDEMPOTENT_SERVERS";
 
-/// How long a server may take to start.
+/// Time limit for the start of a server.
 const START: Duration = Duration::from_secs(30);
 
 /// The server of the machine, and every one that the environment names.
@@ -46,7 +46,7 @@ pub fn installed() -> PathBuf {
         .expect("redis-server is missing; help: apt-get install redis-server")
 }
 
-/// A server that ends with this value.
+/// A server that is killed when this value is dropped.
 #[derive(Debug)]
 pub struct RedisServer {
     child: Child,
@@ -56,7 +56,7 @@ pub struct RedisServer {
     directory: TempDirectory,
 }
 
-/// A directory that goes with this value.
+/// A directory that is removed when this value is dropped.
 #[derive(Debug)]
 pub struct TempDirectory(PathBuf);
 
@@ -139,7 +139,7 @@ impl RedisServer {
         self.child.id()
     }
 
-    /// Where it listens besides its port.
+    /// The server's unix socket.
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
@@ -186,7 +186,7 @@ impl RedisServer {
         signal(self.child.id(), "CONT");
     }
 
-    /// What it has written since it was started last.
+    /// The log of the server since its last start.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }

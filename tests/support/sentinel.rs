@@ -1,4 +1,4 @@
-//! A master, two replicas, and three sentinels that watch over them.
+//! A master, two replicas, and three sentinels.
 
 use super::redis::{RedisServer, TempDirectory, info, installed, until_replicated, until_role};
 use super::until_async;
@@ -6,7 +6,7 @@ use ::redis::aio::MultiplexedConnection;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What the sentinels call the master.
+/// Name of the master in the sentinels.
 pub const MASTER: &str = "mymaster";
 
 /// Silence after which impatient sentinels take a master for dead, in milliseconds.
@@ -47,7 +47,7 @@ impl Pace {
     }
 }
 
-/// How long sentinels may take to act on a busy machine.
+/// Time limit for sentinels to act on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The processes. The first server is the first master.
@@ -153,7 +153,7 @@ impl Sentinels {
         self.sentinels.iter().map(RedisServer::url).collect()
     }
 
-    /// Which server all sentinels that run name as the master; `None` while they do not agree.
+    /// The server that all running sentinels name as the master; `None` while they disagree.
     pub async fn master(&self) -> Option<usize> {
         let mut named = Vec::new();
         for sentinel in &self.sentinels {

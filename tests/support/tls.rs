@@ -1,4 +1,4 @@
-//! Certificates of a test's own, made with `openssl`.
+//! Test certificates, made with `openssl`.
 
 use super::redis::{RedisServer, TempDirectory, free_port};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Authority {
         (RedisServer::start_with(binary, &arguments), port)
     }
 
-    /// How a server is told to speak TLS on this port.
+    /// Arguments of a server that speaks TLS on this port.
     pub fn arguments(&self, port: u16, clients: &str) -> Vec<String> {
         let path = |name| self.path(name).display().to_string();
         let arguments = [

@@ -1,4 +1,4 @@
-//! A way to a server on which requests or replies can be held back.
+//! A proxy that can hold back requests or replies.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// What passes.
+/// The direction that passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Everything,
@@ -63,7 +63,7 @@ impl Valve {
         self.flow.send_replace(flow);
     }
 
-    /// How many pieces were held back so far.
+    /// Number of pieces held back so far.
     pub fn held(&self) -> usize {
         self.held.load(Relaxed)
     }

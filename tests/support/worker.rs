@@ -1,4 +1,4 @@
-//! A process that makes calls, and how a test starts, stops and kills it.
+//! Worker processes that make calls: started, paused and killed by tests.
 
 use crate::calls::Terms;
 use crate::journal::{Journal, What};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What a worker is told to do: its only argument, as JSON.
+/// Orders of a worker: its only argument, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Orders {
     pub reach: Reach,
@@ -25,7 +25,7 @@ pub struct Orders {
     pub begin_when: Option<PathBuf>,
     /// Its bodies do not end before this file is there.
     pub end_when: Option<PathBuf>,
-    /// How long it drains when it is told to end, in milliseconds.
+    /// Drain time after a request to terminate, in milliseconds.
     pub grace: u64,
     /// The seed of what it draws at random.
     pub seed: u64,
@@ -102,7 +102,7 @@ impl Worker {
         kilobytes.map_or(0, |kilobytes: u64| kilobytes * 1_024)
     }
 
-    /// Whether it has ended by itself.
+    /// Returns `true` if the worker has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
@@ -168,7 +168,7 @@ pub fn end_with_whoever_started_this() {
     });
 }
 
-/// Whether every thread of a process is stopped.
+/// Returns `true` if every thread of a process is stopped.
 fn is_stopped(process: u32) -> bool {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     threads.flatten().all(|thread| {

@@ -1,4 +1,4 @@
-//! What the compiler says: mistakes read well, and every supported shape compiles without a warning.
+//! Compiler messages: mistakes read well, and every supported shape compiles without a warning.
 //!
 //! A crate of its own, because every case is built with the dependencies of the crate it lies in.
 #![cfg(test)]

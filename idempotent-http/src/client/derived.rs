@@ -4,7 +4,7 @@ use crate::downstream::derived;
 use crate::header::IDEMPOTENCY_KEY;
 use reqwest::RequestBuilder;
 
-/// Sends a key that is derived from the attempt in place.
+/// Extension trait that adds a key derived from the current attempt.
 ///
 /// ```no_run
 /// use idempotent_http::client::RequestBuilderExt as _;
@@ -20,7 +20,7 @@ use reqwest::RequestBuilder;
 /// }
 /// ```
 pub trait RequestBuilderExt: sealed::Sealed {
-    /// Adds `Idempotency-Key` with the key that the attempt in place
+    /// Adds `Idempotency-Key` with the key that the current attempt
     /// [derives](idempotent_runtime::Current::derived_key) under `name`.
     ///
     /// A request that has the header keeps it; outside of any attempt nothing is added. Call it after
@@ -34,8 +34,8 @@ pub trait RequestBuilderExt: sealed::Sealed {
 
 impl RequestBuilderExt for RequestBuilder {
     fn derived_key(self, name: &str) -> Self {
-        // The request in a builder can only be seen in a copy. There is none of a stream, and none of
-        // a builder that has failed, which ignores headers and keeps its error.
+        // The request in a builder can only be inspected in a copy. A stream cannot be copied, nor
+        // can a builder that has failed, which ignores headers and keeps its error.
         let seen = self.try_clone().and_then(|copy| copy.build().ok());
         if seen.is_some_and(|request| request.headers().contains_key(IDEMPOTENCY_KEY)) {
             return self;

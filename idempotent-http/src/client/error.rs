@@ -28,7 +28,7 @@ struct Oversized {
 pub enum SendErrorKind {
     /// The key is empty, longer than 255 characters, or not printable ASCII.
     InvalidKey,
-    /// The request could not be built, or the client does not send such ones.
+    /// The request could not be built, or the client refuses to send it.
     InvalidRequest,
     /// The body is a stream, which cannot be sent twice.
     NotRepeatable,
@@ -90,11 +90,12 @@ impl SendError {
         self.oversized.map(|it| it.status)
     }
 
-    /// Returns `true` if the server may have handled the request. If not, none of its attempts got as far as a
-    /// connection.
+    /// Returns `true` if the server may have handled the request. If not, none of its attempts got
+    /// as far as a connection.
     ///
-    /// A client that follows redirects does not tell which connection could not be made. Where a
-    /// server may redirect to another one, this holds only with a client that does not follow.
+    /// A client that follows redirects does not tell which connection could not be made. With
+    /// servers that redirect to others, this is reliable only if the client does not follow
+    /// redirects.
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
     }

@@ -1,5 +1,4 @@
-//! Pauses between attempts: exponential backoff with jitter, and never shorter than what the server
-//! asks for.
+//! Exponential backoff with jitter, never shorter than the pause that the server asks for.
 
 use rand::RngExt as _;
 use std::time::Duration;

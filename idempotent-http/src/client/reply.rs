@@ -13,7 +13,7 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// Status and headers, which are known either way.
+    /// The status and headers, which are known in both cases.
     pub(super) fn head(&self) -> &http::Response<Bytes> {
         match self {
             Self::Whole(response) | Self::TooLarge(response) => response,
@@ -35,7 +35,7 @@ pub(super) async fn exchange(
     *whole.version_mut() = response.version();
     *whole.headers_mut() = std::mem::take(response.headers_mut());
     whole.extensions_mut().extend(std::mem::take(response.extensions_mut()));
-    // What announces more is not read at all.
+    // A body that announces more than the limit is not read at all.
     if response.content_length().is_some_and(|length| length > limit as u64) {
         return Ok(Reply::TooLarge(whole));
     }

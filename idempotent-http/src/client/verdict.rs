@@ -27,8 +27,8 @@ impl Verdict {
         if again { Self::Again { after } } else { Self::Final }
     }
 
-    /// One that was redirected to where its client does not go, or in circles, fares no better next
-    /// time.
+    /// Decides about a request without an answer. A redirect loop, or a redirect that the client
+    /// does not follow, would fail again.
     pub(super) fn of_error(error: &reqwest::Error) -> Self {
         match error.is_builder() || error.is_redirect() {
             true => Self::Final,
@@ -37,7 +37,7 @@ impl Verdict {
     }
 }
 
-/// The type of a refusal, if it is an idempotency layer's own.
+/// The problem code, if the answer is a refusal by an idempotency layer.
 fn problem_code(headers: &HeaderMap) -> Option<&str> {
     Some(headers.get(CODE_HEADER)?.to_str().unwrap_or_default())
 }

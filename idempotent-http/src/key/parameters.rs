@@ -1,6 +1,6 @@
 //! Parameters of an item, as RFC 9651 writes them: `;p=1;q="text";r`.
 
-/// `true` if all of the text is parameters.
+/// Returns `true` if the whole text consists of parameters.
 pub(super) fn are_well_formed(text: &str) -> bool {
     let mut rest = Rest(text.as_bytes());
     while !rest.0.is_empty() {
@@ -11,7 +11,8 @@ pub(super) fn are_well_formed(text: &str) -> bool {
     true
 }
 
-/// The text that is left. Every reader takes what it reads, and is `None` where that is malformed.
+/// The remaining text. Every parser consumes what it reads, and returns `None` if that is
+/// malformed.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
@@ -106,7 +107,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte)
 }
 
-/// Base64 between colons, with its padding or without.
+/// Base64 between colons, with or without padding.
 fn binary(rest: &mut Rest<'_>) -> Option<()> {
     rest.take(b':')?;
     let digits =
@@ -121,7 +122,7 @@ fn binary(rest: &mut Rest<'_>) -> Option<()> {
     is_whole.then_some(())
 }
 
-/// Text of any language: `%"f%c3%bcr"`.
+/// Percent-encoded Unicode text: `%"f%c3%bcr"`.
 fn display_string(rest: &mut Rest<'_>) -> Option<()> {
     rest.take(b'%')?;
     rest.take(b'"')?;
@@ -136,7 +137,7 @@ fn display_string(rest: &mut Rest<'_>) -> Option<()> {
     }
 }
 
-/// A digit of a byte in hexadecimal; capital letters are not allowed.
+/// A hexadecimal digit; upper case is not allowed.
 fn hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),

@@ -1,4 +1,4 @@
-//! Keys that the body carries, or that a function finds.
+//! Keys in request bodies, and keys that a function finds.
 
 use super::invalid;
 use crate::headers::has_media_type;
@@ -17,7 +17,7 @@ type Find = Arc<dyn Fn(&Parts, &[u8]) -> Option<String> + Send + Sync>;
 ///
 /// Bodies are read whole, up to
 /// [`max_request_bytes`](crate::IdempotencyLayer::max_request_bytes), before the key is looked for.
-/// That holds for every guarded request of such a layer, also for those without a key, and also with
+/// This applies to every guarded request of such a layer, even without a key, and even with
 /// [`ambient_only`](crate::IdempotencyLayer::ambient_only).
 ///
 /// ```
@@ -49,15 +49,16 @@ impl KeySource {
     /// `/event/id`.
     ///
     /// The member is a string or an integer. A body that is not JSON, or in which the member is
-    /// missing or null, has no key; any other value is refused (400). Of members with one name the last
-    /// one counts. The content type does not count.
+    /// missing or null, has no key; any other value is refused (400). If a member occurs twice, the
+    /// last one counts. The content type does not matter.
     pub fn json_pointer(pointer: impl Into<String>) -> Self {
         Self(Kind::JsonPointer(pointer.into()))
     }
 
     /// A field of a form, `application/x-www-form-urlencoded` or `multipart/form-data`.
     ///
-    /// A page with a random value in a hidden field that is sent twice gets the first answer twice.
+    /// With a random value in a hidden field, a form that is sent twice gets the first answer
+    /// twice.
     pub fn form_field(name: impl Into<String>) -> Self {
         Self(Kind::FormField(name.into()))
     }
@@ -78,7 +79,7 @@ impl KeySource {
         }
     }
 
-    /// The reason for which no request can have a key here.
+    /// Describes why no request can have a key here, if that is so.
     pub(crate) fn mistake(&self) -> Option<String> {
         match &self.0 {
             Kind::JsonPointer(pointer) if !is_pointer(pointer) => Some(format!(
@@ -115,7 +116,7 @@ fn in_form(parts: &Parts, body: &[u8], wanted: &str) -> Result<Option<String>, P
     }
 }
 
-/// The place, as a client is told of it.
+/// Describes the source to a client.
 impl fmt::Display for KeySource {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {

@@ -9,13 +9,13 @@ pub(crate) const MAX_LENGTH: usize = 255;
 /// The grammar of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
-    /// A quoted string, as the draft standard says, or the bare text.
+    /// A quoted string, as in the draft standard, or the bare text.
     Lenient,
-    /// A quoted string and parameters, both as RFC 9651 writes them.
+    /// A quoted string with parameters, both as in RFC 9651.
     Strict,
 }
 
-/// Reads the value of a header.
+/// Parses the value of a header.
 pub(crate) fn parse(line: &[u8], syntax: Syntax) -> Result<String, Problem> {
     let text = std::str::from_utf8(line.trim_ascii()).map_err(|_| not_ascii())?;
     match (text.strip_prefix('"'), syntax) {
@@ -27,7 +27,7 @@ pub(crate) fn parse(line: &[u8], syntax: Syntax) -> Result<String, Problem> {
     }
 }
 
-/// The rest of a quoted string, and parameters, which mean nothing here.
+/// Parses the rest of a quoted string. Parameters are ignored.
 fn quoted(rest: &str, syntax: Syntax) -> Result<String, Problem> {
     let plain = rest.bytes().position(|byte| matches!(byte, b'"' | b'\\'));
     let (plain, rest) = rest.split_at(plain.unwrap_or(rest.len()));
@@ -55,8 +55,9 @@ fn quoted(rest: &str, syntax: Syntax) -> Result<String, Problem> {
     checked(key)
 }
 
-/// `true` if all of it can be parameters of the string before it, well-formed or not. A comma outside
-/// of quotes begins another key, and so may a quote that is not part of a value or is never closed.
+/// Returns `true` if the text can be parameters of the string before it, well-formed or not. A
+/// comma outside of quotes begins another key, and so may a quote that is not part of a value or is
+/// never closed.
 fn is_one_member(rest: &str) -> bool {
     let (mut is_quoted, mut is_escaped) = (false, false);
     // The last character that is neither quoted nor space.

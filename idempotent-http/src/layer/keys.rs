@@ -12,20 +12,19 @@ use std::sync::Arc;
 impl IdempotencyLayer {
     /// Makes the host that a request is sent to a part of its key; off by default.
     ///
-    /// For services that answer for several hosts. What counts is the authority of the request, or its
-    /// `Host` header, in small letters: a proxy in front of the service has to pass it on as the client
-    /// sent it. A key that is only put in place ([`ambient_only`](Self::ambient_only)) does not change;
-    /// there, take the host into the [`scope`](Self::scope).
+    /// For services that answer for several hosts. The host is the authority of the request or its
+    /// `Host` header, in lower case: a proxy in front of the service has to pass it on as the
+    /// client sent it. Ambient keys ([`ambient_only`](Self::ambient_only)) do not change; there,
+    /// put the host into the [`scope`](Self::scope).
     #[must_use]
     pub fn key_host(self, is_part: bool) -> Self {
         self.with(|it| it.host = if is_part { Host::PartOfTheKey } else { Host::Ignored })
     }
 
-    /// Also looks for the key here: in a member of a JSON body, in a field of a form, or wherever a
-    /// function finds it.
+    /// Adds a source of keys: a member of a JSON body, a field of a form, or a function.
     ///
-    /// Can be called several times. If a request has several keys, they must agree. To look nowhere
-    /// else, take the headers away: `.headers([])`.
+    /// Can be called several times. If a request has several keys, they must agree. `.headers([])`
+    /// removes the headers as sources.
     ///
     /// ```
     /// use idempotent_http::{IdempotencyLayer, KeySource};
@@ -69,7 +68,8 @@ impl IdempotencyLayer {
         self.with(|it| it.validate_key = Some(Arc::new(validate)))
     }
 
-    /// As [`scope`](Self::scope), for a scope that has to be looked up, such as that of a session.
+    /// Like [`scope`](Self::scope), for a scope that has to be looked up, such as that of a
+    /// session.
     ///
     /// `None` refuses a request with a key (403 `scope-missing`). An error refuses every guarded
     /// request (503 `scope-unavailable`) and is logged; so does a panic (500). In no case is the request

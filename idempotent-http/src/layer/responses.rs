@@ -11,27 +11,27 @@ impl IdempotencyLayer {
     ///
     /// A response is read whole before its client gets any of it. One that does not announce its
     /// length may be a stream: if it pauses for longer than this, or has not ended ten times as long
-    /// after its first pause, it flows to its client, and a repeat is told that the result was not
-    /// retained (409). A pause before the first piece of the body counts, one before the head does not.
-    /// A response that announces its length is waited for, however slowly it comes.
+    /// after its first pause, it is streamed to its client, and a repeat is told that the result
+    /// was not retained (409). A pause before the first piece of the body counts, one before the
+    /// head does not. A response that announces its length is waited for, however slowly it comes.
     ///
-    /// Zero lets every response flow that is not there at once.
+    /// Zero streams every response that is not complete at once.
     #[must_use]
     pub fn stream_after(self, pause: Duration) -> Self {
         self.with(|it| it.stream_after = pause)
     }
 
-    /// Replays this header, although it counts as one of a single exchange or person.
+    /// Replays this header, although by default it belongs to one exchange or person.
     ///
-    /// `Set-Cookie` hands the first caller's cookies to whoever repeats the request: only where a
-    /// [`scope`](Self::scope) makes that the same person. Headers of a connection, such as
-    /// `Transfer-Encoding` and those that `Connection` names, are never replayed.
+    /// Replaying `Set-Cookie` hands the first caller's cookies to the caller of a repeat. Do so
+    /// only if a [`scope`](Self::scope) makes that the same person. Headers of a connection, such
+    /// as `Transfer-Encoding` and those that `Connection` names, are never replayed.
     #[must_use]
     pub fn replay_header(self, name: HeaderName) -> Self {
         self.choose_header(|it| it.replay(name))
     }
 
-    /// Does not replay this header: it belongs to one exchange, or to one person.
+    /// Excludes this header from replays, because it belongs to one exchange or one person.
     #[must_use]
     pub fn never_replay_header(self, name: HeaderName) -> Self {
         self.choose_header(|it| it.never_replay(name))
@@ -41,11 +41,11 @@ impl IdempotencyLayer {
         self.with(|it| choose(Arc::make_mut(it.header_choices.get_or_insert_default())))
     }
 
-    /// Chooses how long a response is kept by its status and headers. `None` keeps it as long as the
-    /// others; zero does not keep it, and frees the key.
+    /// Chooses the retention of a response by its status and headers. `None` keeps it as long as
+    /// the others; zero does not keep it, and frees the key.
     ///
-    /// It is asked for responses that are to be stored. If it panics, that is logged, and counts as
-    /// `None`.
+    /// The function is called for responses that are to be stored. A panic in it is logged and
+    /// counts as `None`.
     ///
     /// ```
     /// use idempotent_http::IdempotencyLayer;
@@ -68,8 +68,8 @@ impl IdempotencyLayer {
         self.with(|it| it.retention_by = Some(Arc::new(retention)))
     }
 
-    /// Keeps responses as long as `expire` of the instance's configuration says, also after that is
-    /// replaced.
+    /// Takes the retention of responses from `expire` of the instance's configuration, and follows
+    /// its changes.
     #[must_use]
     pub fn retention_from_config(self) -> Self {
         self.with(|it| it.retention = None)

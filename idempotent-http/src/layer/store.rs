@@ -7,34 +7,35 @@ use std::time::Duration;
 
 impl IdempotencyLayer {
     /// Refuses keyed requests while the store does not answer (503), or handles them without
-    /// protection. As configured if not set.
+    /// protection. Taken from the configuration by default.
     #[must_use]
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         self.with(|it| it.on_store_error = Some(on_store_error))
     }
 
-    /// The answer to a client whose response the store has not confirmed in time: the response, or 503
-    /// `not-recorded`. As configured if not set.
+    /// Sets the answer to a client whose response the store has not confirmed in time: the
+    /// response, or 503 `not-recorded`. Taken from the configuration by default.
     #[must_use]
     pub fn on_unrecorded(self, on_unrecorded: OnUnrecorded) -> Self {
         self.with(|it| it.on_unrecorded = Some(on_unrecorded))
     }
 
-    /// Renews the lease of a request for this long at most, so that a handler that hangs does not hold
-    /// its key for ever. As configured if not set.
+    /// Renews the lease of a request for this long at most, so that a handler that hangs does not
+    /// hold its key forever. Taken from the configuration by default.
     #[must_use]
     pub fn max_run(self, max_run: Duration) -> Self {
         self.with(|it| it.max_run = Some(max_run))
     }
 
-    /// The text that a client reads whose first request is in progress. As configured if not set.
+    /// Sets the text for a client whose first request is in progress. Taken from the configuration
+    /// by default.
     #[must_use]
     pub fn message(self, message: impl Into<Cow<'static, str>>) -> Self {
         self.with(|it| it.message = Some(message.into()))
     }
 
-    /// Lets repeats wait as long as `wait` of the instance's configuration says, also after that is
-    /// replaced.
+    /// Takes the waiting time of repeats from `wait` of the instance's configuration, and follows
+    /// its changes.
     #[must_use]
     pub fn wait_from_config(self) -> Self {
         self.with(|it| it.wait = None)

@@ -27,7 +27,7 @@ pub(super) fn key_parameter(settings: &Settings) -> Option<Parameter> {
         (Presence::Optional, Usage::Exchange) => {
             (Required::False, " Without one, each request is handled.")
         }
-        // Functions further in say what a request without a key is.
+        // The functions further in decide about requests without a key.
         (Presence::Optional, Usage::AmbientToken) => (Required::False, ""),
     };
     let text = format!(

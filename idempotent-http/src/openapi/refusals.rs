@@ -1,4 +1,4 @@
-//! The problems that a document tells of: all those that can happen with the settings of a layer.
+//! The problems in a document: all those that are possible with the settings of a layer.
 
 use crate::payload::Payload;
 use crate::scope::Scope;
@@ -6,14 +6,14 @@ use crate::settings::{Presence, Settings, Usage};
 use idempotent_runtime::problem::ProblemType;
 use std::collections::BTreeMap;
 
-/// The part that a problem has in the answers of a layer and, under `ambient_only`, of the functions
-/// further in.
+/// Role of a problem in the answers of a layer and, under `ambient_only`, of the functions further
+/// in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Possible,
-    /// Not with these settings.
+    /// Impossible with these settings.
     Impossible,
-    /// Of another service: forms, or the status of a key.
+    /// A problem of another service: forms, or the status of a key.
     Elsewhere,
 }
 
@@ -27,7 +27,7 @@ impl Part {
 pub(super) fn refusals(settings: &Settings) -> BTreeMap<u16, Vec<ProblemType>> {
     let mut by_status = BTreeMap::<u16, Vec<_>>::new();
     for kind in ProblemType::ALL {
-        // A client that is told too much is better off than one that is told too little.
+        // A problem too many in the document is better than one too few.
         if part(*kind, settings).unwrap_or(Part::Possible) == Part::Possible {
             by_status.entry(kind.status()).or_default().push(*kind);
         }
@@ -35,7 +35,7 @@ pub(super) fn refusals(settings: &Settings) -> BTreeMap<u16, Vec<ProblemType>> {
     by_status
 }
 
-/// The part of a problem; `None` if it is not known here, which a test rules out.
+/// The role of a problem; `None` if it is not known here, which a test rules out.
 ///
 /// Settings that the configuration of an instance may change while it runs rule nothing out.
 pub(super) fn part(kind: ProblemType, settings: &Settings) -> Option<Part> {
@@ -63,7 +63,7 @@ pub(super) fn part(kind: ProblemType, settings: &Settings) -> Option<Part> {
         P::PayloadMismatch => {
             Part::possible_if(!guards_exchange || settings.payload != Payload::Ignored)
         }
-        // Without an exchange to guard, handlers are started and dropped by the server.
+        // Without an exchange to guard, the server starts and drops the handlers.
         P::Overloaded | P::HandlerFailed => Part::possible_if(guards_exchange),
         P::TooManyKeys => Part::possible_if(guards_exchange && settings.quota.is_some()),
         P::BodyTooLarge | P::BodyIncomplete | P::BodyUndecodable => {

@@ -14,7 +14,7 @@ fn layer() -> IdempotencyLayer {
     IdempotencyLayer::new(&Idempotency::in_memory().unwrap(), "shop")
 }
 
-/// A document as an application has it before.
+/// A document of an application, without the layer.
 fn shop() -> OpenApi {
     let document = json!({
         "openapi": "3.2.0",
@@ -138,7 +138,7 @@ fn every_problem_is_documented_or_cannot_happen() {
         let parts: Vec<_> =
             variations.iter().map(|(layer, ..)| part(*kind, &layer.settings())).collect();
         assert!(!parts.contains(&None), "{} is not classified", kind.code());
-        // What happens nowhere in these variations is said to be another service's.
+        // A problem that no variation causes belongs to another service.
         let is_elsewhere = parts.iter().all(|part| *part == Some(Part::Elsewhere));
         let is_possible = parts.contains(&Some(Part::Possible));
         assert!(is_elsewhere != is_possible, "{}: {parts:?}", kind.code());

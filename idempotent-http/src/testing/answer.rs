@@ -1,4 +1,4 @@
-//! An answer, and what tells two answers apart.
+//! Answers of a service, and their comparison.
 
 use super::fault::Fault;
 use crate::body::BoxError;
@@ -21,11 +21,11 @@ pub(super) struct Answer {
 /// The origin of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The handler's.
+    /// An answer of the handler.
     Handled,
-    /// The handler's, from the store.
+    /// A stored answer of the handler.
     Replay,
-    /// A layer's own.
+    /// A refusal by a layer.
     Refused(ProblemType),
 }
 
@@ -54,14 +54,14 @@ impl Answer {
         let headers = self.response.headers();
         let code = headers.get(IDEMPOTENCY_PROBLEM).and_then(|code| code.to_str().ok());
         match code.and_then(ProblemType::from_code) {
-            // Also where the handler handed on what a function further in was refused with.
+            // Also if the handler passed on the refusal of a function further in.
             Some(problem) => Kind::Refused(problem),
             None if headers.contains_key(IDEMPOTENT_REPLAYED) => Kind::Replay,
             None => Kind::Handled,
         }
     }
 
-    /// `true` if the layer let the body flow, and kept nothing of it.
+    /// Returns `true` if the layer streamed the body and kept nothing of it.
     pub(super) fn is_live(&self) -> bool {
         self.response.headers().contains_key(IDEMPOTENT_STORED)
     }
@@ -70,7 +70,7 @@ impl Answer {
         self.response.extensions().get::<NoStore>().is_some()
     }
 
-    /// Status and body, as far as a message has room for them.
+    /// Status and beginning of the body, for messages.
     pub(super) fn text(&self) -> String {
         format!("{} {}", self.response.status().as_u16(), shown(self.response.body()))
     }

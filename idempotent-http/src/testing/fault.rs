@@ -1,34 +1,34 @@
-//! The reasons for which an assertion fails, in words.
+//! Reasons for the failure of an assertion, with their messages.
 
 use http::StatusCode;
 use http::request::Parts;
 
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The service or a body failed, with this.
+    /// The service or a body failed with this error.
     Failed(String),
-    /// Refused, with this answer.
+    /// The request was refused with this answer.
     Refused(String),
-    /// Handled, and then refused with this answer.
+    /// The request was handled, and a repeat was refused with this answer.
     RepeatRefused(String),
-    /// Nothing but replays.
+    /// All answers were replays.
     UsedBefore,
-    /// Nobody looks at the key.
+    /// No layer reads the key.
     NotGuarded,
-    /// Nothing is stored with this status.
+    /// Responses with this status are not stored.
     Freed(StatusCode),
-    /// The handler asked for it.
+    /// The handler excluded the response with `NoStore`.
     NoStore,
-    /// The body flowed.
+    /// The body was streamed.
     Live,
-    /// Not stored, although its status is one that is stored by default.
+    /// The response was not stored, although its status is one that is stored by default.
     NotKept(StatusCode),
     Differs {
         what: String,
         first: String,
         replay: String,
     },
-    /// Handled without a key.
+    /// The request was handled without a key.
     KeyNotRequired(StatusCode),
 }
 

@@ -24,7 +24,7 @@ use super::{Binding, pattern};
 #[derive(Debug)]
 pub(crate) struct Boxed {
     pub(super) output: Type,
-    /// What stands before `Box::pin(..)`.
+    /// Statements before `Box::pin(..)`.
     before: Vec<Stmt>,
     /// `Box::pin`
     pin: Expr,
@@ -66,7 +66,7 @@ impl Boxed {
         quote!(#(#before)* #pin(#block))
     }
 
-    /// Replaces `__arg1` by the names of the pattern that it stands for.
+    /// Replaces `__arg1` with the names of the pattern that it stands for.
     pub(super) fn replace_hidden(&self, bindings: &mut Vec<Binding>) {
         struct Moved<'a>(&'a mut Vec<Binding>);
         impl Visit<'_> for Moved<'_> {

@@ -18,7 +18,7 @@ pub(super) fn names(pattern: &Pat) -> Vec<Ident> {
     names.0
 }
 
-/// The pattern as it can be matched against a reference.
+/// Rewrites the pattern so that it matches a reference.
 pub(super) fn by_reference(pattern: &Pat) -> Pat {
     struct Plain;
     impl VisitMut for Plain {

@@ -13,7 +13,7 @@ use crate::value::{literal, peel};
 pub(crate) struct FieldPath {
     pub(crate) root: Ident,
     pub(super) steps: Vec<Step>,
-    /// Ends in `?`: the value is an `Option`.
+    /// The path ends in `?`: its value is an `Option`.
     pub(super) optional: bool,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Index {
     Path(Path),
 }
 
-/// Where in the key the path stands; some advice depends on it.
+/// Position of the path in the key, for help texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Whole,
@@ -39,7 +39,7 @@ pub(super) enum Place {
 }
 
 impl FieldPath {
-    /// Whether the path is one word.
+    /// Returns `true` if the path is a single identifier.
     pub(crate) fn is_word(&self) -> bool {
         self.steps.is_empty() && !self.optional
     }
@@ -133,7 +133,7 @@ impl Reader<'_> {
         Err(mistake(&index.index, what, help))
     }
 
-    /// What is wrong with an expression that is not a path at all.
+    /// The error for an expression that is not a path.
     fn refuse(&self, expr: &Expr) -> syn::Error {
         let name = self.name;
         match expr {

@@ -1,4 +1,4 @@
-//! Keys as their users could have written them, so that what was read can be read again.
+//! Prints keys as a user would write them, so that tests can parse the result again.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use super::{FieldPath, Form, Key, Piece};
 use crate::runtime::Runtime;
 use crate::value::Value;
 
-/// Whether `text` is a key, quoted or bare. If it is, it is the same key when it is printed and read
-/// again; if it is not, every mistake comes with something to type.
+/// Returns `true` if `text` is a key, quoted or bare. Asserts that such a key is the same after it
+/// was printed and parsed again, and that every error for any other text has a `help:`.
 pub(crate) fn is_sound(text: &str) -> bool {
     let bare = match syn::parse_str::<Expr>(text) {
         // A literal is a quoted key.

@@ -9,14 +9,14 @@ pub(crate) fn parse<T: Parse>(literal: &LitStr) -> syn::Result<T> {
     parse_text(&literal.value(), literal.span())
 }
 
-/// Parses `text`; every token points at `span` and resolves where the attribute stands.
+/// Parses `text`; every token points at `span` and resolves at the call site of the attribute.
 pub(super) fn parse_text<T: Parse>(text: &str, span: Span) -> syn::Result<T> {
     let span = Span::call_site().located_at(span);
     let tokens: TokenStream = text.parse().map_err(|error| syn::Error::new(span, error))?;
     syn::parse2(respan(tokens, span))
 }
 
-/// The same mistakes, at the literal itself.
+/// Moves errors to the literal itself.
 pub(super) fn point_at(literal: &LitStr, errors: syn::Error) -> syn::Error {
     let mut errors = errors.into_iter().map(|error| syn::Error::new(literal.span(), error));
     let first = errors.next().expect("an error holds at least one message");

@@ -61,10 +61,10 @@ enum Part<'a> {
     Hole(&'a str),
 }
 
-/// A brace that has no partner.
+/// A brace without its counterpart.
 struct Unbalanced(char);
 
-/// Cuts the template at its braces; `{{` and `}}` are text.
+/// Splits the template at its braces; `{{` and `}}` are text.
 fn split(template: &str) -> impl Iterator<Item = Result<Part<'_>, Unbalanced>> {
     let mut rest = template;
     std::iter::from_fn(move || (!rest.is_empty()).then(|| next(&mut rest)))

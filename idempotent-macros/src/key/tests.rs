@@ -1,4 +1,4 @@
-//! The grammar, seen from both sides: what comes out, and what is said about the rest.
+//! Tests of the key grammar: code for keys, and errors for everything else.
 
 use quote::{format_ident, quote};
 use syn::parse_quote;
@@ -254,14 +254,14 @@ fn what_is_read_is_the_same_when_it_is_read_again() {
     assert!(!printed::is_sound("req.a + 1"));
 }
 
-/// The same as the fuzz target, on strings that are put together from what the grammar knows.
+/// Does the same as the fuzz target, on random sequences of the grammar's tokens.
 #[test]
 fn any_words_in_any_order_are_read_soundly() {
     const WORDS: [&str; 28] = [
         "req", ".", "id", "0", "1.5", "(", ")", "[", "]", "{", "}", "{{", "}}", "?", ",", ":",
         "::", "\"", "'", "self", "r#type", "const ", "&", "+ ", "<", ">", "\u{e9}", " ",
     ];
-    // A fixed sequence, so that a failure comes again.
+    // A fixed sequence makes failures reproducible.
     let mut random = 1_u64;
     let mut next = |below: usize| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

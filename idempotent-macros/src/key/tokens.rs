@@ -1,4 +1,4 @@
-//! Keys as calls into the runtime.
+//! Code generation for keys: calls into the runtime.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -10,7 +10,7 @@ use crate::function::Binding;
 use crate::runtime::Runtime;
 
 impl Key {
-    /// The key, encoded by the runtime.
+    /// Code that encodes the key.
     pub(crate) fn encoded(&self, runtime: &Runtime, bindings: &[Binding]) -> TokenStream {
         let span = Span::mixed_site().located_at(self.span);
         let private = runtime.private(span);
@@ -60,7 +60,7 @@ impl Key {
         quote!(#and #root #(#steps)*)
     }
 
-    /// In a quoted key, a name means the parameter of that name, wherever a macro put the two.
+    /// Resolves a name of a quoted key to the parameter of that name, regardless of macro hygiene.
     fn resolve(&self, name: &Ident, bindings: &[Binding]) -> Ident {
         let mut name = name.clone();
         if let Some(binding) = bindings.iter().find(|binding| binding.name == name)

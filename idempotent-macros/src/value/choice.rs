@@ -7,7 +7,7 @@ use super::{Value, literal};
 use crate::mistake::mistake;
 use crate::suggest::{nearest, quoted_list};
 
-/// What happens to a duplicate.
+/// Treatment of duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Reject,
@@ -26,7 +26,7 @@ impl Value for Mode {
     }
 }
 
-/// What happens to a key whose attempt began and never ended.
+/// Treatment of a key whose attempt began and never ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Abandon {
     Retry,
@@ -39,7 +39,7 @@ impl Value for Abandon {
     }
 }
 
-/// What happens when the store does not answer.
+/// Behaviour of a call that gets no answer from the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnStoreError {
     Refuse,

@@ -8,11 +8,11 @@ use super::{Value, literal};
 use crate::list::source;
 use crate::mistake::mistake;
 
-/// How long something takes; never zero.
+/// A duration that is not zero.
 #[derive(Debug)]
 pub(crate) struct Length(Duration);
 
-/// How long to wait; zero is "not at all".
+/// A time to wait; zero means not to wait.
 #[derive(Debug)]
 pub(crate) struct Wait(Duration);
 

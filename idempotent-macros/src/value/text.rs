@@ -1,4 +1,4 @@
-//! Arguments that are read by people: `message` and `name`.
+//! Arguments with text for people: `message` and `name`.
 
 use proc_macro2::Ident;
 use syn::{Expr, Lit, LitStr};
@@ -6,7 +6,7 @@ use syn::{Expr, Lit, LitStr};
 use super::{Value, literal};
 use crate::mistake::mistake;
 
-/// What a rejected caller reads: a string, or a `&'static str` constant.
+/// The text for rejected callers: a string, or a `&'static str` constant.
 #[derive(Debug)]
 pub(crate) struct Message(pub(crate) Expr);
 

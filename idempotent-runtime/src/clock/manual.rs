@@ -1,4 +1,4 @@
-//! A clock that moves only when told to.
+//! Manual clock for tests.
 
 use super::{Moment, nanos};
 use crate::sync::{Mutex, lock};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(super) const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
-/// The state of a clock that moves only when told to.
+/// State of a manual clock, which moves only when it is advanced.
 #[derive(Debug)]
 pub(crate) struct Manual {
     state: Mutex<State>,
@@ -34,7 +34,7 @@ impl Manual {
         Self { state: Mutex::new(State { now, sleepers: Vec::new() }) }
     }
 
-    /// Moves the clock and wakes whoever slept until then.
+    /// Advances the clock and wakes the sleepers that are due.
     pub(crate) fn advance(&self, by: Duration) {
         let mut state = lock(&self.state);
         state.now = state.now.after(by);
@@ -57,7 +57,7 @@ impl Manual {
     }
 }
 
-/// Resolves when its clock has been moved to `until`.
+/// Future that resolves when the clock has reached `until`.
 #[derive(Debug)]
 pub(super) struct Asleep {
     clock: Arc<Manual>,

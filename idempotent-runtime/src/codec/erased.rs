@@ -1,4 +1,4 @@
-//! Values without their type, so that a codec can be a trait object.
+//! Type-erased values, so that a codec can be a trait object.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{
     de::{DeserializeOwned, Error as _},
 };
 
-/// A value to encode: hand it to a serializer.
+/// A value to encode, of a type that the codec does not know. Implements `Serialize`.
 #[derive(Clone, Copy)]
 pub struct Encode<'a> {
     value: &'a dyn erased_serde::Serialize,
@@ -20,8 +20,8 @@ impl<'a> Encode<'a> {
         Self { value }
     }
 
-    /// The same value for a codec that writes JSON: a serializer that it is handed to fails on what
-    /// JSON cannot tell apart, as [`Json`](super::Json) does.
+    /// Wraps the value for a codec that writes JSON: serializing it fails on values that JSON
+    /// cannot tell apart, as [`Json`](super::Json) does.
     pub fn for_json(self) -> impl Serialize + 'a {
         ForJson(self)
     }
@@ -48,7 +48,7 @@ impl fmt::Debug for Encode<'_> {
     }
 }
 
-/// The place that a decoded value goes to: give it a deserializer.
+/// Destination of a decoded value, of a type that the codec does not know.
 pub struct Decode<'a> {
     slot: &'a mut dyn Fill,
 }
@@ -57,7 +57,7 @@ impl Decode<'_> {
     /// Reads the value from a deserializer and keeps it.
     ///
     /// # Errors
-    /// What the deserializer reports.
+    /// Returns the error of the deserializer.
     pub fn deserialize<'de, D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         let mut deserializer = <dyn erased_serde::Deserializer<'_>>::erase(deserializer);
         self.slot.fill(&mut deserializer).map_err(D::Error::custom)
@@ -77,7 +77,7 @@ trait Fill {
     ) -> Result<(), erased_serde::Error>;
 }
 
-/// What knows the type that [`Decode`] does not.
+/// Typed destination behind a [`Decode`].
 pub(super) struct Slot<T>(Option<T>);
 
 impl<T: DeserializeOwned> Slot<T> {
@@ -89,7 +89,7 @@ impl<T: DeserializeOwned> Slot<T> {
         Decode { slot: self }
     }
 
-    /// The value, if the codec gave one.
+    /// The decoded value, if the codec stored one.
     pub(super) fn into_value(self) -> Option<T> {
         self.0
     }

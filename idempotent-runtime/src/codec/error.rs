@@ -1,21 +1,21 @@
-//! The error of encoding, decoding, sealing or opening a value.
+//! Error of encoding, decoding, sealing or opening a value.
 
 use std::{any::Any, error::Error, fmt};
 
 type Source = Box<dyn Error + Send + Sync>;
 
-/// A value that could not be encoded, decoded, encrypted or decrypted.
+/// Error of a value that could not be encoded, decoded, encrypted or decrypted.
 ///
-/// What it displays never quotes the value. Its [`source`](Error::source) may: what serde reports
-/// can contain the text that did not fit.
+/// Its text never quotes the value. Its [`source`](Error::source) may: errors of serde can contain
+/// the text that did not fit.
 pub struct CodecError {
     text: String,
     source: Option<Source>,
 }
 
 impl CodecError {
-    /// What a codec reports: an error or a text. It becomes the source of the error that the
-    /// caller sees.
+    /// Creates an error from a codec's own error or from a text, which becomes the source of the
+    /// error that the caller sees.
     pub fn new(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
         Self { text: error.to_string(), source: Some(error) }
@@ -29,7 +29,7 @@ impl CodecError {
         Self { text: text.into(), source: Some(source.into()) }
     }
 
-    /// A panic in the user's `Serialize` or `Deserialize`, or in a codec.
+    /// Creates an error from a panic in the user's `Serialize` or `Deserialize`, or in a codec.
     pub(super) fn panicked(doing: &str, codec: &str, payload: &(dyn Any + Send)) -> Self {
         let text = format!("{doing} as {codec} panicked");
         let message = payload
@@ -47,7 +47,7 @@ impl fmt::Display for CodecError {
 }
 
 impl fmt::Debug for CodecError {
-    /// As `Display`: a `Debug` of the source could show the value.
+    /// Same as `Display`, because a `Debug` of the source could show the value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("CodecError").field(&self.text).finish()
     }

@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::lossless::{Format, Lossless};
 use super::{Codec, CodecError, Decode, Encode, id};
 
-/// Values as JSON: readable in the store, and tolerant of added fields.
+/// JSON codec: readable in the store, and tolerant of added fields.
 ///
 /// A value that JSON cannot hold is refused, and recorded as succeeded without its value:
 ///
@@ -47,7 +47,7 @@ impl Codec for Json {
     }
 }
 
-/// Appends a value.
+/// Appends a value to `out`.
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
     let refused = Cell::new(None);
     let mut json = serde_json::Serializer::new(out);
@@ -69,7 +69,7 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     serde_json::from_slice(bytes).map_err(unreadable)
 }
 
-/// Says where, and leaves out what serde quotes from the value.
+/// An error with the position only, without the parts of the value that serde quotes.
 fn unreadable(error: serde_json::Error) -> CodecError {
     let what = match error.classify() {
         serde_json::error::Category::Data => "stored json does not fit the type",

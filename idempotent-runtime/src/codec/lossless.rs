@@ -1,11 +1,11 @@
-//! A serializer that refuses what its format cannot tell apart.
+//! Serializer that refuses values that its format cannot represent without loss.
 //!
 //! JSON and MessagePack write `Some(None)` as `null`, which reads back as `None`; JSON has no
-//! `NaN`. [`Lossless`] wraps the format's own serializer and fails on such values, so that what is
-//! written reads back equal. It adds no pass over the value and changes no byte.
+//! `NaN`. [`Lossless`] wraps the format's own serializer and fails on such values, so that every
+//! value that is written reads back equal. It adds no pass over the value and changes no byte.
 //!
-//! A serializer sees what a type writes, not how it reads: a type whose `Serialize` and
-//! `Deserialize` disagree is not noticed.
+//! A serializer sees how a type is written, not how it is read: a type whose `Serialize` and
+//! `Deserialize` disagree goes unnoticed.
 
 mod compound;
 mod keys;
@@ -20,20 +20,20 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The limits of a format.
+/// Limits of a format.
 pub(super) trait Format {
-    /// Infinities and `NaN` have a form.
+    /// The format can represent infinities and `NaN`.
     const HOLDS_NON_FINITE: bool;
     /// A unit struct is written like `None`.
     const UNIT_STRUCT_IS_NULL: bool;
-    /// Keys of maps are text, whatever their type.
+    /// Keys of maps are written as text, whatever their type.
     const KEYS_ARE_TEXT: bool;
 }
 
-/// The deepest nesting of a value: the readers of both formats go no deeper.
+/// Deepest nesting of a value. The readers of both formats go no deeper.
 pub(super) const MAX_DEPTH: u8 = 127;
 
-/// The reason why a value is not written.
+/// Reason for the refusal of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     NullInSome,
@@ -57,14 +57,14 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The position of a value within the whole, and where a refusal is noted.
+/// Position of a value within the whole.
 struct Context<'a, F> {
-    /// Beside the error of the inner serializer, which hides what it was made of.
+    /// Receives the refusal, since the error type of the inner serializer cannot carry it.
     refused: &'a Cell<Option<Refusal>>,
-    /// Fed with what is written, inside the key of a map.
+    /// Hash of the key that is being written, inside the key of a map.
     key: Option<&'a KeyDigest>,
     depth: u8,
-    /// Null is `None` of the `Option` around it.
+    /// The value is the content of a `Some`, where null would read back as `None`.
     in_some: bool,
     format: PhantomData<F>,
 }
@@ -88,7 +88,7 @@ impl<'a, F: Format> Context<'a, F> {
         E::custom(refusal)
     }
 
-    /// Inside so many levels more.
+    /// The context of a value `levels` deeper.
     fn deeper<E: serde::ser::Error>(mut self, levels: u8) -> Result<Self, E> {
         self.in_some = false;
         self.depth += levels;
@@ -108,7 +108,7 @@ impl<'a, F: Format> Context<'a, F> {
         self
     }
 
-    /// Something that the format writes as null.
+    /// Checks a value that the format writes as null.
     fn null<E: serde::ser::Error>(self) -> Result<(), E> {
         if self.in_some {
             return Err(self.refuse(Refusal::NullInSome));
@@ -123,13 +123,13 @@ impl<'a, F: Format> Context<'a, F> {
         }
         match F::KEYS_ARE_TEXT {
             true => self.feed_text(b's', &value),
-            // There is more than one `NaN`.
+            // `NaN` has many bit patterns.
             false => self.feed(b'f', bits),
         }
         Ok(())
     }
 
-    /// Notes a part of a key. Where keys are text, those of different types can be equal.
+    /// Adds a part to the hash of a key. If keys are text, keys of different types can be equal.
     fn feed(self, kind: u8, bytes: &[u8]) {
         if let Some(key) = self.key {
             key.feed(if F::KEYS_ARE_TEXT { b's' } else { kind }, bytes);
@@ -147,7 +147,7 @@ impl<'a, F: Format> Context<'a, F> {
     }
 }
 
-/// A value inside another one, to be handed to the inner serializer.
+/// A value inside another one, as the inner serializer gets it.
 struct Nested<'a, 'v, T: ?Sized, F> {
     value: &'v T,
     context: Context<'a, F>,

@@ -9,7 +9,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::lossless::{Format, Lossless, MAX_DEPTH};
 use super::{Codec, CodecError, Decode, Encode, id};
 
-/// Values as MessagePack, with field names, so that fields can be added and reordered.
+/// MessagePack codec. Field names are written, so that fields can be added and reordered.
 ///
 /// A value that MessagePack cannot hold is refused, and recorded as succeeded without its value: a
 /// `Some` whose content is written as nil, as `Some(None)` and `Some(())` are; a map in which two
@@ -41,7 +41,7 @@ impl Codec for MessagePack {
     }
 }
 
-/// Appends a value.
+/// Appends a value to `out`.
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
     let refused = Cell::new(None);
     let mut packed = rmp_serde::Serializer::new(out).with_struct_map();
@@ -74,7 +74,7 @@ type Reader<'a> = rmp_serde::Deserializer<ReadReader<Cursor<&'a [u8]>>>;
 
 fn reader(bytes: &[u8]) -> Reader<'_> {
     let mut reader = rmp_serde::Deserializer::new(Cursor::new(bytes));
-    // The reader's own limit is deeper than the stack of a thread may be.
+    // The reader's own limit is too deep for the stack of a thread.
     reader.set_max_depth(usize::from(MAX_DEPTH) + 1);
     reader
 }
@@ -83,7 +83,7 @@ fn unreadable(error: rmp_serde::decode::Error) -> CodecError {
     CodecError::because("stored message-pack does not fit the type, or is damaged", error)
 }
 
-/// The reader stops after one value and does not look further.
+/// Fails if bytes follow the value, which the reader itself does not notice.
 fn expect_end(position: u64, bytes: &[u8]) -> Result<(), CodecError> {
     match (bytes.len() as u64).saturating_sub(position) {
         0 => Ok(()),

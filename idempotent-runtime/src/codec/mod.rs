@@ -1,7 +1,7 @@
-//! How values become bytes and come back.
+//! Codecs: encoding of stored values.
 //!
-//! A stored value is one byte that names the codec, then what the codec wrote. Reading goes by
-//! that byte, so that a change of codec leaves older answers readable.
+//! A stored value is one byte that names the codec, followed by the codec's output. The byte
+//! selects the codec for reading, so that older answers stay readable after a change of codec.
 
 mod erased;
 mod error;
@@ -32,14 +32,13 @@ pub use self::{
 /// added by implementing this trait.
 ///
 /// An implementation MUST
-/// - return the same id and name for ever, the id between `0x80` and `0xff`; ids below are
-///   reserved, and an id that was used once MUST NOT be given to another format: stored values
-///   carry it;
+/// - return the same id and name forever, the id between `0x80` and `0xff`; ids below are reserved,
+///   and an id that was used once MUST NOT be given to another format: stored values carry it;
 /// - write bytes that `decode` reads back to an equal value, in every process that shares the
 ///   store, and fail on a value for which it has none; [`Encode::for_json`] does that for JSON;
-/// - call [`Decode::deserialize`] exactly once in a successful `decode`, and fail when bytes are
-///   left over after the value;
-/// - fail, and not invent a value, when the bytes are damaged.
+/// - call [`Decode::deserialize`] exactly once in a successful `decode`, and fail if bytes are left
+///   over after the value;
+/// - fail on damaged bytes, and not invent a value.
 ///
 /// It MAY panic: the panic is caught and counts as a failure. It MAY write empty bytes. It MAY put
 /// anything into the text of an error except values, which must not reach logs.
@@ -82,31 +81,31 @@ pub trait Codec: Debug + Send + Sync + 'static {
     /// The name in errors.
     fn name(&self) -> &'static str;
 
-    /// Writes a value.
+    /// Encodes a value.
     ///
     /// # Errors
-    /// The value has no form in this format.
+    /// The format cannot represent the value.
     fn encode(&self, value: Encode<'_>) -> Result<Vec<u8>, CodecError>;
 
-    /// Reads a value, by handing a deserializer over `bytes` to `into`.
+    /// Decodes a value by passing a deserializer over `bytes` to `into`.
     ///
     /// # Errors
-    /// The bytes are not exactly one value of the type that is asked for.
+    /// The bytes are not exactly one value of the requested type.
     fn decode(&self, bytes: &[u8], into: Decode<'_>) -> Result<(), CodecError>;
 }
 
-/// A value that brings its own bytes, past the codec of the instance.
+/// A value that encodes itself and bypasses the codec of the instance.
 ///
 /// For values that are bytes already, such as a whole response.
 /// [`Answers::bytes`](crate::Answers::bytes) keeps such values.
 pub trait StoredBytes: Sized {
-    /// Adds the value, as it is stored, to `bytes`.
+    /// Appends the encoded value to `bytes`.
     ///
     /// # Errors
     /// The value cannot be kept. It is then recorded without one.
     fn write_to(&self, bytes: &mut Vec<u8>) -> Result<(), CodecError>;
 
-    /// Reads what [`write_to`](Self::write_to) wrote.
+    /// Decodes the output of [`write_to`](Self::write_to).
     ///
     /// # Errors
     /// The bytes are not exactly one value.
@@ -123,11 +122,11 @@ impl<T: StoredBytes> StoredBytes for Box<T> {
     }
 }
 
-/// The ids of stored values. What is written once stays: ids are never given to something else.
+/// Ids of stored values. An id that was used once is never given to another format.
 pub(crate) mod id {
     pub(crate) const JSON: u8 = 0x01;
     pub(crate) const MESSAGE_PACK: u8 = 0x02;
-    /// Not a codec: bytes of the value's own making.
+    /// Not a codec: the value encodes itself.
     pub(crate) const BYTES: u8 = 0x03;
     /// Not a codec: the value is encrypted, and its codec is inside.
     pub(crate) const SEALED: u8 = 0x7f;

@@ -1,7 +1,7 @@
-//! The codecs of one instance: the one that writes, and all that can read.
+//! The codecs of one instance: one for writing, and all that can be read.
 //!
-//! The built-in codecs are called directly, with the type known: this is on the path of every
-//! call. Only codecs of users go through a trait object.
+//! The built-in codecs are called with the static type, because every call passes here. Only codecs
+//! of users go through a trait object.
 
 use std::{
     any::Any,
@@ -15,7 +15,7 @@ use super::{Codec, CodecError, Encode, Json, erased::Slot, id, json};
 #[cfg(feature = "msgpack")]
 use super::{MessagePack, message_pack};
 
-/// The codecs that an instance knows: by default it writes JSON, and reads every built-in format.
+/// The codecs of an instance. By default it writes JSON and reads every built-in format.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Codecs {
     active: Known,
@@ -39,7 +39,7 @@ struct Custom {
 }
 
 impl Codecs {
-    /// Writes with `codec` from here on. The one that wrote before can still be read.
+    /// Sets the codec for writing. Values of the previous one can still be read.
     pub(crate) fn writing_with<C: Codec>(mut self, codec: C) -> Result<Self, CodecError> {
         let codec = Known::of(codec)?;
         if let Known::Custom(custom) = &codec {
@@ -51,7 +51,7 @@ impl Codecs {
         Ok(self)
     }
 
-    /// Also reads what `codec` wrote.
+    /// Adds a codec for reading.
     pub(crate) fn and_reading<C: Codec>(mut self, codec: C) -> Result<Self, CodecError> {
         if let Known::Custom(custom) = Known::of(codec)? {
             self.expect_free(&custom)?;
@@ -80,7 +80,7 @@ impl Codecs {
         active.into_iter().chain(&self.others)
     }
 
-    /// The stored form of a value: the id of the codec, then what it wrote.
+    /// Encodes a value: the id of the codec, followed by its output.
     pub(crate) fn encode<T: Serialize>(&self, value: &T) -> Result<Vec<u8>, CodecError> {
         match &self.active {
             Known::Json => caught(ENCODING, json::NAME, || {
@@ -108,7 +108,7 @@ impl Codecs {
         }
     }
 
-    /// Reads a value that any known codec wrote.
+    /// Decodes a value of any known codec.
     pub(crate) fn decode<T: DeserializeOwned>(&self, stored: &[u8]) -> Result<T, CodecError> {
         let Some((&stored_id, payload)) = stored.split_first() else {
             return Err(CodecError::text("stored value is empty and names no codec"));
@@ -155,7 +155,7 @@ fn started(id: u8) -> Vec<u8> {
     out
 }
 
-/// One buffer a thread, used again and again: a value is encoded for every call that runs.
+/// A reusable buffer per thread, since every call that runs encodes a value.
 pub(crate) mod spare {
     use std::cell::Cell;
 
@@ -178,7 +178,7 @@ pub(crate) mod spare {
     }
 }
 
-/// Values that bring their own bytes.
+/// Values that encode themselves.
 pub(crate) mod own_bytes {
     use super::{CodecError, DECODING, ENCODING, caught, id, started};
     use crate::codec::StoredBytes;
@@ -211,8 +211,8 @@ fn caught<R>(
     codec: &str,
     work: impl FnOnce() -> Result<R, CodecError>,
 ) -> Result<R, CodecError> {
-    // Nothing that the closure touched is used after a panic: its output is dropped with it, and
-    // the value is only borrowed for reading.
+    // Unwind safe: after a panic the output is dropped, and the value was only borrowed for
+    // reading.
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|payload| Err(CodecError::panicked(doing, codec, payload.as_ref())))
 }

@@ -19,8 +19,8 @@ const HEADER: usize = 1 + KEY_ID + NONCE;
 
 /// Encrypts stored values with XChaCha20-Poly1305, under keys that can be rotated.
 ///
-/// Values are bound to their record: whoever can write to the store can remove or repeat an answer
-/// of the same record, but neither read, change nor move one.
+/// Values are bound to their record: an attacker who can write to the store can remove or repeat an
+/// answer of the same record, but cannot read, change or move one.
 ///
 /// ```
 /// use idempotent_runtime::codec::Encryption;
@@ -39,9 +39,10 @@ const HEADER: usize = 1 + KEY_ID + NONCE;
 ///    not have the key yet answers `Undecodable` for values that others encrypted; it never runs
 ///    the body instead.
 /// 2. Wait for the longest `expire` to pass, so that no plain value is left.
-/// 3. Deploy without `allow_plain`. Until then, whoever can write to the store can plant an answer.
+/// 3. Deploy without `allow_plain`. Until then, an attacker who can write to the store can plant an
+///    answer.
 ///
-/// To turn it off there is no order that keeps the answers: a process without the key cannot read
+/// Encryption cannot be turned off without losing answers: a process without the key cannot read
 /// them until they have expired.
 ///
 /// # Rotating the key
@@ -60,16 +61,16 @@ pub struct Encryption {
 }
 
 impl Encryption {
-    /// Seals with this key, and opens what it sealed.
+    /// Encrypts and decrypts with this key.
     pub fn new(key_id: u32, key: [u8; 32]) -> Self {
         let keys = BTreeMap::from([(key_id, XChaCha20Poly1305::new(&key.into()))]);
         Self { sealing: key_id, keys, allow_plain: false }
     }
 
-    /// Adds a key that only opens.
+    /// Adds a key for decryption only.
     ///
     /// # Errors
-    /// A key with this id is there already.
+    /// There is already a key with this id.
     pub fn and_key(mut self, key_id: u32, key: [u8; 32]) -> Result<Self, CodecError> {
         if self.keys.contains_key(&key_id) {
             return Err(CodecError::text(format!(
@@ -90,7 +91,7 @@ impl Encryption {
     /// Encrypts a value that can only be opened with the same `bound_to`.
     pub(crate) fn seal(&self, plain: &[u8], bound_to: &[u8]) -> Result<Vec<u8>, CodecError> {
         let mut nonce = XNonce::default();
-        // The system's generator and not a thread's own: a copy of the process, by fork or
+        // The system's generator and not a thread-local one: a copy of the process, by fork or
         // snapshot, must not repeat a nonce.
         SysRng
             .try_fill_bytes(&mut nonce)
@@ -159,8 +160,8 @@ impl fmt::Debug for Encryption {
     }
 }
 
-/// What the tag covers beside the value. Lengths go first, so that no two inputs give the same
-/// bytes.
+/// Associated data, which the tag covers beside the value. Lengths go first, so that no two inputs
+/// give the same bytes.
 fn associated(key_id: u32, bound_to: &[u8]) -> Vec<u8> {
     let mut data = Vec::with_capacity(DOMAIN.len() + bound_to.len() + 8 + KEY_ID + 8);
     data.extend_from_slice(&(DOMAIN.len() as u64).to_be_bytes());

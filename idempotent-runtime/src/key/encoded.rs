@@ -1,4 +1,4 @@
-//! Keys, scopes and fingerprints as a call carries them: encoded, owned, not yet tied to a store.
+//! Encoded keys, scopes and fingerprints of a call.
 
 use super::{KeyPart, KeyWriter};
 
@@ -12,16 +12,16 @@ pub struct Encoded {
     pub(crate) origin: Origin,
 }
 
-/// Where an encoded key comes from, and whether it can be used as a key at all.
+/// Origin of an encoded key, which also says whether it can be used as a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// From the call's own arguments.
+    /// Encoded from the call's own arguments.
     Given,
-    /// From the call's own arguments, which were empty as a whole.
+    /// Encoded from the call's own arguments, which were empty as a whole.
     Empty,
     /// An optional part was `None`.
     Absent,
-    /// To be taken from the ambient token.
+    /// Taken from the ambient token when the call is made.
     Ambient,
 }
 
@@ -41,7 +41,7 @@ impl Encoded {
         }
     }
 
-    /// The ambient token, whatever it is when the call is made.
+    /// Stands for the ambient token at the time of the call.
     pub fn ambient() -> Self {
         Self { text: String::new(), origin: Origin::Ambient }
     }
@@ -121,11 +121,11 @@ impl Parts {
         self
     }
 
-    /// The encoded key.
+    /// Returns the encoded key.
     pub fn finish(mut self) -> Encoded {
         match (self.template, self.parts) {
             (false, _) => self.key.close_tuple(),
-            // Braces tell a template from everything else, also one without holes.
+            // Braces mark a template, even one without holes.
             (true, 0) => self.key.no_holes(),
             (true, _) => {}
         }

@@ -1,4 +1,4 @@
-//! `KeyPart` for the types of std.
+//! `KeyPart` for types of the standard library.
 
 use super::{KeyPart, KeyWriter};
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
-//! What makes two calls the same: key parts, their encoding, and the record key built from them.
+//! Keys: key parts, their encoding, and the record key built from them.
 //!
 //! The encoding is injective. Two different operations, scopes, tuples or templates never give the
-//! same record key, whatever characters their parts hold; the text stays readable, so that an
+//! same record key, whatever characters their parts contain. The text stays readable, so that an
 //! operator can recognise a key in the store.
 
 mod encoded;
@@ -16,7 +16,7 @@ pub(crate) use record_key::{InvalidKey, MAX_KEY_BYTES, Scope, hex};
 pub(crate) use writer::spare;
 pub use writer::{Group, KeyWriter};
 
-/// A value that can be (part of) a key, a scope or a fingerprint.
+/// A value that can be a key, a scope or a fingerprint, or a part of one.
 ///
 /// Implemented for strings, characters, integers, booleans, tuples, arrays, slices, vectors,
 /// ordered maps and sets, IP addresses, and references or smart pointers to those. Structs and

@@ -1,23 +1,22 @@
-//! The name of a record in the store: prefix, operation, scope and key, joined so that none can be
-//! taken for another.
+//! The name of a record in the store: prefix, operation, scope and key, joined injectively.
 
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// Encoded keys longer than this are stored as their SHA-256.
+/// Length above which an encoded key is stored as its SHA-256.
 const HASH_OVER_BYTES: usize = 512;
-/// Encoded keys longer than this are refused.
+/// Length above which an encoded key is refused.
 pub(crate) const MAX_KEY_BYTES: usize = 64 * 1024;
 
 /// The name of one record: unique for (prefix, operation, scope, key).
 ///
-/// `Debug` shows a hash: keys may hold what does not belong in a log.
+/// `Debug` shows a hash, because keys may contain data that does not belong in a log.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordKey(Arc<str>);
 
-/// Why a key cannot name a record.
+/// Reason why a key cannot name a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidKey {
     TooLong { bytes: usize },
@@ -37,7 +36,7 @@ impl RecordKey {
         if key.len() > MAX_KEY_BYTES {
             return Err(InvalidKey::TooLong { bytes: key.len() });
         }
-        // Composed in a buffer that is kept, so that a key costs one allocation.
+        // Composed in a reused buffer, so that a key costs one allocation.
         SCRATCH.with_borrow_mut(|text| {
             text.clear();
             push_name(text, prefix);
@@ -60,14 +59,14 @@ impl RecordKey {
         &self.0
     }
 
-    /// The same key in the slot of `tag`: in a cluster, all keys with one tag lie on one node.
-    /// `None` if it is not a tag: empty, or with a brace.
+    /// The same key with a hash tag, which puts all keys with that tag on one node of a cluster.
+    /// `None` if `tag` is empty or contains a brace.
     pub(crate) fn with_hash_tag(&self, tag: &str) -> Option<Self> {
         (!tag.is_empty() && !tag.contains(['{', '}']))
             .then(|| Self(format!("{{{tag}}}{}", self.0).into()))
     }
 
-    /// The tag that it begins with, if any.
+    /// The hash tag that the key begins with, if any.
     #[cfg(feature = "redis")]
     pub(crate) fn hash_tag(&self) -> Option<&str> {
         let (tag, _) = self.0.strip_prefix('{')?.split_once('}')?;
@@ -81,7 +80,7 @@ impl RecordKey {
 }
 
 impl From<&str> for RecordKey {
-    /// A key in the form in which the store holds it, for store implementations and tests.
+    /// Creates a key from its text in the store, for store implementations and tests.
     fn from(text: &str) -> Self {
         Self(text.into())
     }
@@ -93,7 +92,7 @@ impl fmt::Debug for RecordKey {
     }
 }
 
-/// The two sources of a scope, both encoded; the function's own is added to the ambient one.
+/// The two parts of a scope, both encoded: the ambient one and the function's own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scope<'a> {
     pub(crate) ambient: &'a str,
@@ -110,7 +109,7 @@ thread_local! {
     static SCRATCH: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Long parts are replaced by their hash, behind a word that no part can start with.
+/// Appends a part. A long part is replaced by its hash, after a word that no part can start with.
 fn push_part(text: &mut String, part: &str) {
     if part.len() > HASH_OVER_BYTES {
         text.push_str("#sha256:");

@@ -1,16 +1,16 @@
-//! Writes key parts as text that can be read back in one way only.
+//! Unambiguous text encoding of key parts.
 //!
-//! Strings are quoted and escaped, numbers and words are bare, groups are bracketed, and whatever
-//! is written side by side gets a separator. So no part can imitate the end of another.
+//! Strings are quoted and escaped, numbers and words are bare, groups are bracketed, and adjacent
+//! parts are separated. So no part can imitate the end of another.
 
 use super::KeyPart;
 use std::fmt::{self, Write as _};
 
-/// Where a [`KeyPart`] writes itself.
+/// Destination of an encoded [`KeyPart`].
 #[derive(Debug)]
 pub struct KeyWriter {
     text: String,
-    /// Whether an atom just ended, so that another one beside it needs a separator.
+    /// Set after an atom, so that another one beside it gets a separator.
     ended: bool,
 }
 
@@ -33,11 +33,11 @@ impl KeyWriter {
 
     /// Writes what `value` displays as a string.
     ///
-    /// For types of other crates whose `Display` is as fine as their equality.
+    /// For types of other crates whose `Display` tells values apart exactly as their equality does.
     pub fn display(&mut self, value: &(impl fmt::Display + ?Sized)) {
         self.start();
         self.text.push('"');
-        // The sink below never fails; a `Display` that does leaves what it wrote.
+        // The sink never fails. A `Display` that fails keeps the text that it wrote until then.
         let _ = write!(Escaping(&mut self.text), "{value}");
         self.text.push('"');
     }
@@ -66,26 +66,27 @@ impl KeyWriter {
         self.text.push_str(if value { "true" } else { "false" });
     }
 
-    /// Opens a tuple: `(a,b)`. It closes when the group is dropped.
+    /// Opens a tuple: `(a,b)`. Dropping the group closes it.
     pub fn tuple(&mut self) -> Group<'_> {
         self.start();
         Group::open(self, Shape::Tuple)
     }
 
-    /// Opens a sequence: `[a,b]`. It closes when the group is dropped.
+    /// Opens a sequence: `[a,b]`. Dropping the group closes it.
     pub fn list(&mut self) -> Group<'_> {
         self.start();
         Group::open(self, Shape::List)
     }
 
-    /// Writes a variant: `Name`, or `Name(a,b)` if parts follow. It closes when the group is dropped.
+    /// Writes a variant: `Name`, or `Name(a,b)` if parts follow. Dropping the group closes it.
     pub fn variant(&mut self, name: &str) -> Group<'_> {
         self.start();
         push_word(&mut self.text, name);
         Group::open(self, Shape::Variant)
     }
 
-    /// Literal text of a template, between its holes. The bar separates the parts of a record key.
+    /// Writes literal text of a template, between its holes. Bars are escaped, because they
+    /// separate the parts of a record key.
     pub(super) fn literal(&mut self, text: &str) {
         for (index, piece) in text.split('|').enumerate() {
             if index > 0 {
@@ -96,7 +97,7 @@ impl KeyWriter {
         self.ended = false;
     }
 
-    /// One hole of a template: the part in braces, which occur nowhere else unquoted.
+    /// Writes one hole of a template: the part in braces, which occur nowhere else unquoted.
     pub(super) fn hole(&mut self, part: &(impl KeyPart + ?Sized)) {
         self.text.push('{');
         self.ended = false;
@@ -105,7 +106,7 @@ impl KeyWriter {
         self.ended = false;
     }
 
-    /// An optional part that is absent: a sign that no part can write.
+    /// Writes a marker for an absent optional part, which no part can write itself.
     pub(super) fn absent_part(&mut self, in_template: bool) {
         self.text.push_str(if in_template { "{?}" } else { "?" });
     }
@@ -127,7 +128,7 @@ impl KeyWriter {
         self.ended = true;
     }
 
-    /// Writes `part`, and a sign if it wrote nothing, so that it still counts as one part.
+    /// Writes `part`, or a marker if it writes nothing, so that it still counts as one part.
     pub(super) fn one(&mut self, part: &(impl KeyPart + ?Sized)) {
         let before = self.text.len();
         self.ended = false;
@@ -146,7 +147,7 @@ impl KeyWriter {
     }
 }
 
-/// One buffer a thread, used again and again: a key is encoded for every call.
+/// A reusable buffer per thread, since every call encodes a key.
 pub(crate) mod spare {
     use std::cell::Cell;
 
@@ -176,7 +177,7 @@ enum Shape {
     Variant,
 }
 
-/// A tuple, list or variant that is being written. Closes when dropped.
+/// A tuple, list or variant that is being written. Dropping it writes the closing bracket.
 #[derive(Debug)]
 pub struct Group<'a> {
     key: &'a mut KeyWriter,
@@ -232,8 +233,8 @@ impl fmt::Write for Escaping<'_> {
     }
 }
 
-/// Appends `text` with everything escaped that could end a quoted string, open a hole or hide from
-/// a reader.
+/// Appends `text`. Escapes everything that could end a quoted string, open a hole or be invisible
+/// to a reader.
 fn push_escaped(out: &mut String, text: &str) {
     if !text.bytes().any(|byte| matches!(byte, b'"' | b'\\' | b'{' | b'}' | 0..=0x1f | 0x7f)) {
         return out.push_str(text);
@@ -250,10 +251,10 @@ fn push_escaped(out: &mut String, text: &str) {
     }
 }
 
-/// A bare word: what is not a letter, digit or underscore is escaped.
+/// Appends a bare word. Characters other than letters, digits and underscores are escaped.
 fn push_word(out: &mut String, word: &str) {
-    // A word starts with a letter, so that it cannot be taken for a number or the empty part; nor is
-    // it one of the two words that are values of their own.
+    // A word starts with a letter, so that it cannot be taken for a number or the empty part. It is
+    // never `true` or `false`, which are values.
     if !word.starts_with(char::is_alphabetic) || matches!(word, "true" | "false") {
         out.push('\'');
     }

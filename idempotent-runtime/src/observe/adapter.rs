@@ -1,14 +1,15 @@
-//! What adapters report by themselves: an HTTP layer refuses requests before any operation is asked.
+//! Reports by adapters: an HTTP layer refuses some requests before an operation begins.
 
 use super::Ending;
 use super::names;
 use super::record::{ended, rare};
 use crate::problem::ProblemType;
 
-/// A call that an adapter has taken up, and whose end it reports unless an operation does.
+/// Guard for a call that an adapter has accepted. It reports the end of the call, unless an
+/// operation does.
 ///
-/// Every call ends in exactly one [`Ending`]. One that is dropped before it has one was cancelled, or
-/// panicked.
+/// Every call ends in exactly one [`Ending`]. A call that is dropped without one is reported as
+/// cancelled or panicked.
 ///
 /// ```
 /// use idempotent_runtime::observe::PendingCall;
@@ -26,7 +27,7 @@ pub struct PendingCall<'a> {
 }
 
 impl<'a> PendingCall<'a> {
-    /// A call of the operation of this name.
+    /// Creates a call of the operation of this name.
     pub fn new(operation: &'a str) -> Self {
         Self { operation: Some(operation) }
     }
@@ -36,12 +37,12 @@ impl<'a> PendingCall<'a> {
         self.operation = None;
     }
 
-    /// Reports that the call ended so.
+    /// Reports the end of the call.
     pub fn ends(mut self, ending: Ending) {
         self.report(ending);
     }
 
-    /// Reports that the call was answered with a problem, as [`refused`] does, and that it ended so.
+    /// Reports that the call was answered with a problem, as [`refused`] does, and its end.
     pub fn refused(mut self, problem: ProblemType) {
         if let Some(operation) = self.operation {
             refused(operation, problem);
@@ -63,10 +64,10 @@ impl Drop for PendingCall<'_> {
     }
 }
 
-/// Reports that an answer of this type is recorded without its value, and why.
+/// Reports that an answer of this type is recorded without its value, and the reason.
 ///
-/// Operations report it themselves where a value cannot be encoded or is too large. This is for
-/// adapters that do not hand such a value on.
+/// Operations report it themselves if a value cannot be encoded or is too large. This is for
+/// adapters that do not pass such a value to an operation.
 pub fn not_kept(operation: &str, type_name: &str, reason: &str) {
     tracing::warn!(target: "idempotent", operation, type_name, reason, "the value is not kept");
     rare(names::NOT_KEPT, &operation.to_owned().into());
@@ -74,7 +75,7 @@ pub fn not_kept(operation: &str, type_name: &str, reason: &str) {
 
 /// Reports that a call was answered with a problem: an event, and a counter by the problem's code.
 ///
-/// The end of the call is reported apart from it, by a [`PendingCall`] or by the operation that
+/// The end of the call is reported separately, by a [`PendingCall`] or by the operation that
 /// refused.
 pub fn refused(operation: &str, problem: ProblemType) {
     let problem = problem.code();

@@ -1,6 +1,6 @@
-//! What an instance tells about itself: one outcome per call, timings, gauges and rare events.
+//! Observability: one outcome per call, timings, gauges and rare events.
 //!
-//! Keys appear hashed unless the configuration says otherwise, values never.
+//! Keys appear hashed by default, values never.
 
 mod adapter;
 pub mod names;
@@ -14,7 +14,7 @@ pub(crate) use record::{
 use crate::error::ErrorKind;
 use crate::problem::ProblemType;
 
-/// How a call ended. Every call ends in exactly one of these.
+/// Outcome of a call. Every call ends in exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ending {
@@ -27,7 +27,7 @@ pub enum Ending {
     Failed,
     /// A stored answer was returned.
     Replayed,
-    /// A duplicate was turned away.
+    /// A duplicate was rejected.
     Rejected,
     /// Another call was running.
     InProgress,
@@ -40,10 +40,10 @@ pub enum Ending {
     /// The store gave no positive answer, the instance is shutting down, or the caller has begun too
     /// many keys.
     Refused,
-    /// The key or the request was missing a part or invalid, the call re-entrant, or the function set
-    /// up wrongly.
+    /// The key or the request was incomplete or invalid, the call re-entrant, or the function
+    /// misconfigured.
     Invalid,
-    /// It was done before, but its answer was not kept or cannot be read.
+    /// The call succeeded before, but its answer was not kept or cannot be read.
     Unreadable,
     /// The caller went away.
     Cancelled,
@@ -52,7 +52,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 14] = [
         Self::Executed,
         Self::Unprotected,
@@ -124,7 +124,7 @@ impl From<ProblemType> for Ending {
             | ProblemType::ShuttingDown => Self::Refused,
             ProblemType::HandlerFailed => Self::Failed,
             ProblemType::Superseded => Self::Superseded,
-            // The value is dropped, the execution is not.
+            // Only the value is dropped; the body ran.
             ProblemType::NotRecorded => Self::Executed,
             ProblemType::ResultNotRetained | ProblemType::ResultUnreadable => Self::Unreadable,
         }

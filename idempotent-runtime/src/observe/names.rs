@@ -1,4 +1,4 @@
-//! The names of all metrics and labels.
+//! Names of all metrics and labels.
 
 /// Counter: calls, by [`OPERATION`] and [`OUTCOME`].
 pub const CALLS: &str = "idempotent_calls_total";

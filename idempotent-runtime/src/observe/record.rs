@@ -1,4 +1,5 @@
-//! Sends what happens to `tracing`, and with the feature `metrics` to the `metrics` facade.
+//! Emits events through `tracing`, and with the feature `metrics` metrics through the `metrics`
+//! facade.
 
 use super::Ending;
 #[cfg(feature = "metrics")]
@@ -8,7 +9,7 @@ use crate::operation_name::OperationName;
 use crate::store::{Maintenance, Usage, Verb};
 use std::fmt;
 
-/// A key as logs show it.
+/// A key for logs: hashed, or in full with `log_keys`.
 pub(crate) struct LoggedKey<'a> {
     pub(crate) key: &'a RecordKey,
     pub(crate) in_full: bool,
@@ -24,7 +25,7 @@ impl fmt::Display for LoggedKey<'_> {
     }
 }
 
-/// Reports how a call ended, once, when it is dropped at the latest.
+/// Guard that reports the end of a call, once, at the latest when it is dropped.
 #[derive(Debug)]
 pub(crate) struct CallEnd {
     operation: OperationName,
@@ -112,7 +113,7 @@ macro_rules! timer {
                 }
             }
 
-            /// What is measured ends here.
+            /// Ends the measurement.
             #[allow(dead_code)]
             pub(crate) fn stop(self) {}
         }
@@ -138,7 +139,7 @@ timer! {
 }
 
 timer! {
-    /// Measures how long a duplicate waits, until it is dropped.
+    /// Measures the waiting time of a duplicate, until it is dropped.
     WaitTimer(OperationName) => WAIT_SECONDS, OPERATION, name
 }
 
@@ -149,7 +150,7 @@ pub(crate) fn in_flight(attempts: impl FnOnce() -> usize) {
     let _ = attempts;
 }
 
-/// What the background cleaning did, and what the store holds after it.
+/// Reports the work of the background cleaning and the contents of the store after it.
 pub(crate) fn maintained(done: Maintenance, usage: Option<Usage>) {
     if done.expired > 0 {
         tracing::debug!(target: "idempotent", expired = done.expired, "expired records removed");

@@ -1,18 +1,18 @@
 //! Runs a scenario under many schedules.
 //!
-//! `SHUTTLE_ITERATIONS` says how many; `SHUTTLE_SCHEDULE`, set to what a failed test printed,
-//! replays that one.
+//! `SHUTTLE_ITERATIONS` sets their number. `SHUTTLE_SCHEDULE`, set to the output of a failed test,
+//! replays that schedule.
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use shuttle::{Config, Runner};
 use std::sync::Arc;
 
 const ITERATIONS: usize = 2_000;
-/// How many preemptions a schedule of the second kind has.
+/// Number of preemptions in the schedules with few of them.
 const PREEMPTIONS: usize = 3;
 
-/// Checks `scenario` under random schedules, and under some with few preemptions, which find what
-/// takes a long time undisturbed.
+/// Checks `scenario` under random schedules, and under some with few preemptions, which find bugs
+/// that need a task to run undisturbed for long.
 pub(crate) fn many(scenario: impl Fn() + Send + Sync + 'static) {
     if let Some(schedule) = replayed() {
         return run(ReplayScheduler::new_from_encoded(&schedule), scenario);
@@ -23,7 +23,7 @@ pub(crate) fn many(scenario: impl Fn() + Send + Sync + 'static) {
     run(PctScheduler::new(PREEMPTIONS, iterations()), move || again());
 }
 
-/// Checks `scenario`, which takes nothing from chance, under every schedule, or as many as there is
+/// Checks `scenario`, which uses no random numbers, under every schedule, or as many as there is
 /// time for.
 pub(crate) fn all(scenario: impl Fn() + Send + Sync + 'static) {
     match replayed() {
@@ -35,7 +35,7 @@ pub(crate) fn all(scenario: impl Fn() + Send + Sync + 'static) {
 fn run(scheduler: impl Scheduler + 'static, scenario: impl Fn() + Send + Sync + 'static) {
     let mut config = Config::new();
     config.stack_size = 0x20000;
-    // It treats every atomic access as sequentially consistent, and says so.
+    // The warning says that the checker treats every atomic access as sequentially consistent.
     config.silence_warnings = true;
     Runner::new(scheduler, config).run(scenario);
 }

@@ -1,7 +1,7 @@
-//! What the crate runs on under the concurrency checker.
+//! Primitives under the concurrency checker.
 //!
-//! Whatever one task may see of another is a point at which the checker may switch; chance comes
-//! from the checker, so that a schedule can be replayed.
+//! Every effect of one task that another may see is a scheduling point. Random numbers come from
+//! the checker, so that a schedule can be replayed.
 
 #[cfg(test)]
 pub(crate) mod check;
@@ -46,7 +46,7 @@ pub(crate) fn thread_number() -> usize {
     shuttle::current::me().into()
 }
 
-/// Tokio's signal, which the checker does not know, with a switch before each use.
+/// Tokio's `Notify`, which the checker does not know, with a scheduling point before each use.
 #[derive(Debug, Default)]
 pub(crate) struct Notify(Arc<tokio::sync::Notify>);
 
@@ -97,7 +97,7 @@ impl Future for OwnedNotified {
     }
 }
 
-/// The checker has no time: sleeping only lets others go first.
+/// Scheduling point. The checker has no time, so sleeping only lets other tasks run.
 fn switch() {
     shuttle::thread::sleep(Duration::ZERO);
 }

@@ -1,4 +1,4 @@
-//! What the crate runs on.
+//! Primitives of std and tokio.
 
 use std::future::Future;
 use std::thread;
@@ -25,7 +25,7 @@ pub(crate) fn spawn_on(runtime: &Handle, job: impl Future<Output = ()> + Send + 
     runtime.spawn(job);
 }
 
-/// A number that few threads share with this one.
+/// Number of this thread, which few threads share.
 pub(crate) fn thread_number() -> usize {
     thread_local! {
         static NUMBER: usize = {

@@ -1,5 +1,5 @@
-//! A service on a Redis that other processes use as well. Its handler writes down what it does, and
-//! may be killed at any time. The tests in `tests/http` start it.
+//! A service on a Redis that it shares with other processes. Its handler writes a journal, and may
+//! be killed at any time. The tests in `tests/http` start it.
 #![allow(clippy::print_stdout)]
 
 use axum::extract::State as Shared;

@@ -1,4 +1,4 @@
-//! The processes, what they write down, and what it comes to.
+//! The processes of a run, their journal, and its checks.
 
 use idempotent_runtime::Abandon;
 use idempotent_runtime::store::MemoryStore;

@@ -1,4 +1,4 @@
-//! Time that jumps, and messages of an attempt that arrive after the next one has begun or ended.
+//! Jumps of time, and messages of an attempt that arrive after the next one has begun or ended.
 
 use crate::message::Message;
 use crate::site::{EXPIRE, LEASE, Process, Site, name, strong};

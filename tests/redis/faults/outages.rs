@@ -1,4 +1,4 @@
-//! The server dies and comes back, or stops to answer for longer than a process waits.
+//! The server dies and comes back, or stops answering for longer than a process waits.
 
 use crate::message::Message;
 use crate::site::{LEASE, SHORT_LEASE, Site, TIMEOUT, name, short, strong};

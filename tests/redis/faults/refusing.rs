@@ -1,4 +1,4 @@
-//! Servers that refuse, each for a reason of its own: what they answer, and what callers are told.
+//! Servers that refuse commands, each for a reason of its own.
 
 use crate::site::{LEASE, Process, Site, strong};
 use idempotent_runtime::store::RedisStore;

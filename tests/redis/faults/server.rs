@@ -1,4 +1,4 @@
-//! What an operator can do to a server: delete records, fill it, flush its scripts, let it evict.
+//! Interventions of an operator: deleted records, a full server, flushed scripts, eviction.
 
 use crate::message::Message;
 use crate::site::{Site, TIMEOUT, name, strong};

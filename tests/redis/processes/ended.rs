@@ -1,4 +1,4 @@
-//! Processes that are told to end.
+//! Processes that are asked to terminate.
 
 use super::Scene;
 use idempotent_runtime::Abandon;

@@ -1,4 +1,4 @@
-//! Processes that stand still for longer than their lease.
+//! Processes that are paused for longer than their lease.
 
 use super::Scene;
 use idempotent_runtime::Abandon;

@@ -1,5 +1,5 @@
-//! A process that makes idempotent calls as it is told, writes down what happens, and may be killed
-//! at any time. The tests in `tests/redis` and `redis-soak` start it.
+//! A worker process that makes idempotent calls, writes a journal, and may be killed at any time.
+//! The tests in `tests/redis` and `redis-soak` start it.
 
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Drained, ErrorKind};

@@ -1,11 +1,11 @@
 //! The wire protocol of Redis, versions 2 and 3, as far as a proxy needs it: where a message ends,
 //! and what a command says.
 
-/// Why bytes are not a message.
+/// Error of bytes that are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(&'static str);
 
-/// How many bytes the first message takes; `None` if it is not complete yet.
+/// Length of the first message in bytes; `None` if it is not complete yet.
 pub(super) fn message_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     let mut reader = Reader { bytes, at: 0 };
     match reader.skip_message() {
@@ -15,7 +15,7 @@ pub(super) fn message_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// Whether a message was not asked for, such as a notification.
+/// Returns `true` for a push message, such as a notification.
 pub(super) fn is_push(message: &[u8]) -> bool {
     message.first() == Some(&b'>')
 }

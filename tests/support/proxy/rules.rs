@@ -1,32 +1,32 @@
-//! What is to happen to which command.
+//! Rules that map commands to faults.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tokio::sync::watch;
 
-/// What happens to a command.
+/// A fault of a command.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// It never reaches the server.
+    /// The command never reaches the server.
     LoseRequest,
-    /// It is executed, and nobody hears of it.
+    /// The command is executed, and its reply is lost.
     LoseReply,
-    /// It reaches the server when the gate is opened.
+    /// The command reaches the server when the gate is opened.
     HoldRequest(Gate),
-    /// It is executed; its reply reaches the client when the gate is opened.
+    /// The command is executed; its reply reaches the client when the gate is opened.
     HoldReply(Gate),
-    /// It is executed twice, and one of the replies reaches the client.
+    /// The command is executed twice, and one of the replies reaches the client.
     Duplicate(Twin),
-    /// Its connection is closed, and it never reaches the server.
+    /// The connection is closed, and the command never reaches the server.
     CutBefore,
-    /// It is executed, and its connection is closed in place of the reply.
+    /// The command is executed, and the connection is closed in place of the reply.
     CutAfter,
-    /// It never reaches the server, and is answered with this error.
+    /// The command never reaches the server, and is answered with this error.
     Refuse(String),
 }
 
-/// Which of two replies.
+/// One of two replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twin {
     First,
@@ -45,12 +45,12 @@ impl Gate {
         Self { open: watch::Sender::new(false), held: Arc::default() }
     }
 
-    /// Lets go what is held, and what comes later.
+    /// Releases held messages, and lets later ones pass.
     pub fn open(&self) {
         self.open.send_replace(true);
     }
 
-    /// How many messages have been held so far.
+    /// Number of messages held so far.
     pub fn held(&self) -> usize {
         self.held.load(SeqCst)
     }
@@ -73,7 +73,7 @@ impl Default for Gate {
 pub struct Command(pub(super) Vec<Vec<u8>>);
 
 impl Command {
-    /// What it does, in capitals.
+    /// The name of the command, in upper case.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.0[0]).to_uppercase()
     }
@@ -87,7 +87,7 @@ impl Command {
         self.0.iter().any(|it| it == word.as_bytes())
     }
 
-    /// Whether it only prepares a connection.
+    /// Returns `true` if the command only sets up a connection.
     pub(super) fn is_setup(&self) -> bool {
         ["HELLO", "AUTH", "CLIENT", "SELECT", "INFO", "CONFIG"].contains(&&*self.name())
     }
@@ -107,7 +107,7 @@ impl fmt::Debug for Command {
 
 type Predicate = Box<dyn Fn(&Command) -> bool + Send>;
 
-/// Which commands something happens to.
+/// The commands that a rule applies to.
 pub struct Which {
     is_meant: Predicate,
     setup: bool,
@@ -152,7 +152,7 @@ pub(super) enum When {
 }
 
 impl Rule {
-    /// What this rule does to the next command.
+    /// The fault of the next command under this rule, if any.
     pub(super) fn applies(&mut self, command: &Command) -> Option<Fault> {
         if !self.which.takes(command) {
             return None;

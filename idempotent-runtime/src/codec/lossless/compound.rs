@@ -1,4 +1,4 @@
-//! Values that hold others: lists, structs and maps.
+//! Compound values: lists, structs and maps.
 
 use super::keys::{KeyDigest, Keys};
 use super::{Context, Format, Refusal};
@@ -68,7 +68,7 @@ macro_rules! fields {
 
 fields! { SerializeStruct SerializeStructVariant }
 
-/// A map, whose keys are compared when it ends.
+/// A map. Its keys are compared when it ends.
 pub(in crate::codec) struct MapCompound<'a, C, F> {
     pub(super) inner: C,
     pub(super) context: Context<'a, F>,
@@ -81,7 +81,7 @@ impl<C: SerializeMap, F: Format> SerializeMap for MapCompound<'_, C, F> {
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), C::Error> {
         let digest = KeyDigest::new();
-        // Shortened: a key lives no longer than this call.
+        // Shortens the lifetime: a key lives no longer than this call.
         let context: Context<'_, F> = self.context;
         self.inner.serialize_key(&context.in_key(&digest).nested(key))?;
         let hash = digest.finish();

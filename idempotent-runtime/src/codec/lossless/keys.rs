@@ -1,18 +1,18 @@
-//! Keys of one map that are written alike.
+//! Detects keys of one map that are written alike.
 //!
-//! Keys are compared by a hash of what is written. Two keys with one hash refuse a value that could
-//! have been kept, which is safe, and happens once in 2^64 pairs.
+//! Keys are compared by a hash of their written form. A collision refuses a value that could have
+//! been kept, which is safe, and happens once in 2^64 pairs.
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 
-/// A hash of what is written for one key.
+/// Hash of the written form of one key.
 pub(super) struct KeyDigest(RefCell<DefaultHasher>);
 
 impl KeyDigest {
     pub(super) fn new() -> Self {
-        // Random, so that nobody can choose keys that collide.
+        // Random, so that an attacker cannot choose keys that collide.
         static SEED: OnceLock<RandomState> = OnceLock::new();
         Self(RefCell::new(SEED.get_or_init(RandomState::new).build_hasher()))
     }
@@ -29,7 +29,7 @@ impl KeyDigest {
     }
 }
 
-/// The keys of one map so far.
+/// Hashes of the keys of one map so far.
 #[derive(Default)]
 pub(super) struct Keys(Vec<u64>);
 

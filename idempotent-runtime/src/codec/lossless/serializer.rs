@@ -1,4 +1,4 @@
-//! The serializer itself: every method asks the context, then hands on to the format's own.
+//! The serializer: every method checks the context, then delegates to the format's own serializer.
 
 use super::compound::{Compound, MapCompound};
 use super::keys::Keys;
@@ -7,21 +7,22 @@ use serde::{Serialize, Serializer};
 use std::cell::Cell;
 use std::fmt::{Debug, Display};
 
-/// Writes as `inner` does, and fails on what the format `F` cannot tell apart.
+/// Serializer that writes as `inner` does, and fails on values that the format `F` cannot tell
+/// apart.
 pub(in crate::codec) struct Lossless<'a, S, F> {
     pub(super) inner: S,
     pub(super) context: Context<'a, F>,
 }
 
 impl<'a, S, F: Format> Lossless<'a, S, F> {
-    /// A refusal is noted in `refused`, beside the error.
+    /// Wraps a serializer. The reason for a refusal is stored in `refused`.
     pub(in crate::codec) fn new(inner: S, refused: &'a Cell<Option<Refusal>>) -> Self {
         Self { inner, context: Context::new(refused) }
     }
 }
 
 impl<'a, S: Serializer, F: Format> Lossless<'a, S, F> {
-    /// The context of what lies so many levels deeper.
+    /// The context of a value `levels` deeper.
     fn enter(&self, kind: u8, levels: u8) -> Result<Context<'a, F>, S::Error> {
         self.context.feed(kind, b"");
         self.context.deeper(levels)
@@ -120,7 +121,7 @@ impl<'a, S: Serializer, F: Format> Serializer for Lossless<'a, S, F> {
         self.inner.serialize_unit_variant(name, index, variant)
     }
 
-    /// Written as its content, so that null inside it is null of the whole.
+    /// A newtype struct is written as its content, so that a null inside it is a null of the whole.
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
         self,
         name: &'static str,
@@ -210,7 +211,8 @@ impl<'a, S: Serializer, F: Format> Serializer for Lossless<'a, S, F> {
         self.inner.collect_str(value)
     }
 
-    /// Types choose their form by it, such as addresses and times.
+    /// Same as the inner serializer, because types such as addresses and times choose their form by
+    /// it.
     fn is_human_readable(&self) -> bool {
         self.inner.is_human_readable()
     }

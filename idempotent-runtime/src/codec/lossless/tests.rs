@@ -144,7 +144,7 @@ impl Chain {
 
 type Link<'a> = &'a dyn Fn(Box<Chain>) -> Chain;
 
-/// Whatever is written can be read: the readers' limits are no looser.
+/// Every value that is written can be read: the limits of the readers are not stricter.
 #[test]
 fn values_nest_as_deep_as_they_can_be_read() {
     for codecs in all() {

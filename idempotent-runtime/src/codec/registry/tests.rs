@@ -222,7 +222,7 @@ fn a_codec_that_gives_no_value_is_an_error() {
 fn bytes_after_the_value_are_an_error() {
     for codecs in all() {
         let mut stored = codecs.encode(&"value").unwrap();
-        // Behind the payload as the codec reads it: the reversed one reads from the end.
+        // After the payload in reading order: the reversed codec reads from the end.
         let end = if stored[0] == 0x80 { 1 } else { stored.len() };
         stored.insert(end, b'1');
         assert!(codecs.decode::<String>(&stored).is_err(), "{codecs:?}");
