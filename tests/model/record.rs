@@ -154,15 +154,15 @@ impl Terms {
         let found = found.filter(|_| !completes || self.completion == Completion::ByToken);
         let (answer, write, value) = match self.typed(request) {
             Typed::Begin(begin) => {
-                let (answer, write) = begin.step(found.as_ref());
+                let (answer, write) = begin.step(found);
                 (begun(&answer), write, None)
             }
             Typed::Update(update) => {
-                let (answer, write) = update.step(found.as_ref());
+                let (answer, write) = update.step(found);
                 (updated(answer, request.verb), write, update.value().map(whose))
             }
             Typed::Resolve(resolve) => {
-                let (answer, write) = resolve.step(found.as_ref());
+                let (answer, write) = resolve.step(found);
                 (resolved(answer), write, None)
             }
         };

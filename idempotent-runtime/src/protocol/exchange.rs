@@ -2,8 +2,12 @@
 
 use super::request::{Expected, Request};
 use super::table::Write;
-use crate::store::{Found, Next, Record, Seen, State, StoreError, StoreErrorKind, Swap, Swapped};
+use crate::store::{
+    Found, Head, Next, Record, Seen, State, StoreError, StoreErrorKind, Swap, Swapped,
+};
 use std::fmt;
+use std::mem;
+use std::time::Duration;
 
 /// The most times that a request is made again because the record changed under it.
 const ROUNDS: usize = 16;
@@ -76,31 +80,28 @@ impl<R: Request> Exchange<R> {
     /// # Errors
     /// The record was another one at every look.
     pub fn action(&mut self) -> Result<Action<R::Answer>, StoreError> {
-        let (found, expected) = match &self.known {
+        let (found, expected) = match mem::replace(&mut self.known, Known::Nothing) {
             Known::Nothing => return Ok(Action::Load),
-            Known::Expected(found) => (found.as_ref(), true),
-            Known::Shown(found) => (found.as_ref(), false),
+            Known::Expected(found) => (found, true),
+            Known::Shown(found) => (found, false),
         };
-        if let Some(Found { head, ttl: None, .. }) = found
+        let seen = found.as_ref().map(|found| (found.head, found.ttl));
+        if let Some((head, None)) = &seen
             && self.request.depends_on_life(head)
         {
             return Ok(Action::Load);
         }
         let (answer, write) = self.request.step(found);
-        let next = match write {
-            // What is only expected is no answer.
-            Write::Keep if expected => return Ok(Action::Load),
-            Write::Keep if R::relies_on_record(&answer) => return Ok(Action::Confirm(answer)),
-            Write::Keep => return Ok(Action::Answer(answer)),
-            Write::Delete => Next::Nothing,
-            Write::Extend { ttl } => Next::Extend { ttl },
-            Write::Put { head, ttl } => {
-                let (value, when_full) = (self.request.value().cloned(), self.request.when_full());
-                Next::Put { head, value, ttl, when_full }
-            }
+        let Some(next) = next(&self.request, write) else {
+            return Ok(match expected {
+                // What is only expected is no answer.
+                true => Action::Load,
+                false if R::relies_on_record(&answer) => Action::Confirm(answer),
+                false => Action::Answer(answer),
+            });
         };
         self.rounds = self.rounds.checked_sub(1).ok_or_else(contended)?;
-        let swap = Swap { seen: seen(found, &next), next, verb: self.request.verb() };
+        let swap = Swap { seen: condition(seen, &next), next, verb: self.request.verb() };
         self.pending = Some(answer);
         Ok(Action::Swap(swap))
     }
@@ -124,20 +125,33 @@ impl<R: Request> Exchange<R> {
     }
 }
 
+/// The record that a request writes; `None` if the record stays.
+pub(super) fn next<R: Request>(request: &R, write: Write) -> Option<Next> {
+    Some(match write {
+        Write::Keep => return None,
+        Write::Delete => Next::Nothing,
+        Write::Extend { ttl } => Next::Extend { ttl },
+        Write::Put { head, ttl } => {
+            let (value, when_full) = (request.value().cloned(), request.when_full());
+            Next::Put { head, value, ttl, when_full }
+        }
+    })
+}
+
 /// The record that a swap relies on.
-fn seen(found: Option<&Found>, next: &Next) -> Seen {
-    let Some(Found { head, ttl, .. }) = found else { return Seen::Nothing };
+fn condition(seen: Option<(Head, Option<Duration>)>, next: &Next) -> Seen {
+    let Some((head, ttl)) = seen else { return Seen::Nothing };
     // Renewals change nothing but the time to live: who relies on the end of a lease has to compare
     // that as well.
     let at_most = match (ttl, next) {
         (Some(ttl), Next::Put { .. } | Next::Nothing)
-            if head.state == State::Processing && head.lease_left(*ttl).is_zero() =>
+            if head.state == State::Processing && head.lease_left(ttl).is_zero() =>
         {
             Some(head.attempt.claim.linger())
         }
         _ => None,
     };
-    Seen::This { head: *head, at_most }
+    Seen::This { head, at_most }
 }
 
 /// The error of a request that found another record each time.

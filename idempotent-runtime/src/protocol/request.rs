@@ -20,7 +20,7 @@ pub trait Request: Sync {
     fn expects(&self) -> Expected;
 
     /// Its answer for a record, and what the record becomes.
-    fn step(&self, found: Option<&Found>) -> Step<Self::Answer>;
+    fn step(&self, found: Option<Found>) -> Step<Self::Answer>;
 
     /// `true` if its answer for this record depends on the life that the record has left.
     fn depends_on_life(&self, head: &Head) -> bool {
@@ -309,9 +309,9 @@ impl Request for BeginRequest {
         Expected::Nothing
     }
 
-    fn step(&self, found: Option<&Found>) -> Step<Begun> {
-        let (answer, write) = table::begin(found.map(living), self);
-        (answer.with_value(|| found.and_then(|found| found.value.clone())), write)
+    fn step(&self, found: Option<Found>) -> Step<Begun> {
+        let (answer, write) = table::begin(found.as_ref().map(living), self);
+        (answer.with_value(|| found.and_then(|found| found.value)), write)
     }
 
     fn depends_on_life(&self, head: &Head) -> bool {
@@ -348,8 +348,8 @@ impl Request for Update {
         Expected::Held(Head::held_by(self.attempt))
     }
 
-    fn step(&self, found: Option<&Found>) -> Step<Updated> {
-        let record = found.map(living);
+    fn step(&self, found: Option<Found>) -> Step<Updated> {
+        let record = found.as_ref().map(living);
         let attempt = &self.attempt;
         match &self.to {
             Progress::Armed { linger } => table::arm(record, attempt, *linger),
@@ -407,8 +407,8 @@ impl Request for Forget {
         Expected::Any
     }
 
-    fn step(&self, found: Option<&Found>) -> Step<Forgotten> {
-        table::forget(found.map(living), self.force)
+    fn step(&self, found: Option<Found>) -> Step<Forgotten> {
+        table::forget(found.as_ref().map(living), self.force)
     }
 
     fn depends_on_life(&self, _: &Head) -> bool {
@@ -431,8 +431,8 @@ impl Request for Resolve {
         Expected::Any
     }
 
-    fn step(&self, found: Option<&Found>) -> Step<Resolved> {
-        table::resolve(found.map(living), &self.resolution, self.retention)
+    fn step(&self, found: Option<Found>) -> Step<Resolved> {
+        table::resolve(found.as_ref().map(living), &self.resolution, self.retention)
     }
 
     fn depends_on_life(&self, head: &Head) -> bool {

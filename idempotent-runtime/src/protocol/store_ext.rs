@@ -1,14 +1,16 @@
 //! The verbs as methods of a store.
 
 use super::connection::go_on;
-use super::exchange::{Action, Exchange};
+use super::exchange::{Action, Exchange, next};
 use super::request::{
     BeginRequest, Begun, Binding, Failure, Forget, Forgotten, IfGone, Progress, Request,
     Resolution, Resolve, Resolved, Update, Updated,
 };
 use crate::key::RecordKey;
 use crate::store::future::all;
-use crate::store::{Answer, AttemptId, Store, StoreError, StoreFuture, Value};
+use crate::store::{
+    Answer, AttemptId, Store, StoreError, StoreErrorKind, StoreFuture, Swapped, Value,
+};
 use std::time::Duration;
 
 /// The verbs, as methods of every [`Store`].
@@ -21,6 +23,9 @@ pub trait StoreExt: Store {
         R: Request + Send + 'a,
         R::Answer: Unpin,
     {
+        if let Some(answer) = in_one_step(self, key, &request) {
+            return StoreFuture::ready(answer);
+        }
         let mut exchange = Exchange::new(request);
         loop {
             match exchange.action() {
@@ -229,3 +234,26 @@ pub trait StoreExt: Store {
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// Makes a request in one step, if the store can do that.
+fn in_one_step<S: Store + ?Sized, R: Request>(
+    store: &S,
+    key: &RecordKey,
+    request: &R,
+) -> Option<Result<R::Answer, StoreError>> {
+    let mut answer = None;
+    let swapped = store.decide(key, &mut |found| {
+        let (told, write) = request.step(found);
+        answer = Some(told);
+        next(request, write)
+    })?;
+    Some(match (swapped, answer) {
+        (Ok(Swapped::DoneWithoutValue), Some(answer)) => Ok(R::without_value(answer)),
+        (Ok(_), Some(answer)) => Ok(answer),
+        (Err(error), _) => Err(error),
+        (Ok(_), None) => {
+            let text = "the store did not ask for a decision";
+            Err(StoreError::new(StoreErrorKind::Unavailable, text))
+        }
+    })
+}

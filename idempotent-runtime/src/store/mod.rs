@@ -78,6 +78,24 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
         future::all(swaps.iter().map(|(key, swap)| self.swap(key, swap.clone())))
     }
 
+    /// Decides about a record and writes the decision, in one step in which nothing else happens to
+    /// it. `decide` gets the record, or nothing if there is none or its time is over, and returns
+    /// what is to be there instead, or nothing if it stays.
+    ///
+    /// For stores that can hold a record still without waiting for anybody, as one behind a lock in
+    /// memory can: it saves them the comparison, and the copies of what is compared. It MUST come to
+    /// the same as a [`load`](Self::load) and a [`swap`](Self::swap) with nothing in between;
+    /// `decide` may be called more than once, and MUST NOT be called after an error was returned.
+    /// The provided method returns `None`: the store cannot.
+    fn decide(
+        &self,
+        key: &RecordKey,
+        decide: &mut dyn FnMut(Option<Found>) -> Option<Next>,
+    ) -> Option<Result<Swapped, StoreError>> {
+        let _ = (key, decide);
+        None
+    }
+
     /// `true` if this store answers from its own memory, without waiting for anything.
     ///
     /// The callers of one key in one process are merged before they reach a store that is not

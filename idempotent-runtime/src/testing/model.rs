@@ -120,7 +120,7 @@ impl Model {
 
     fn apply<R: Request>(&mut self, request: &R) -> R::Answer {
         let found = self.record.clone().map(Found::from);
-        let (answer, write) = request.step(found.as_ref());
+        let (answer, write) = request.step(found);
         match write {
             Write::Keep => {}
             Write::Delete => self.record = None,

@@ -177,6 +177,35 @@ impl MemoryStore {
         Maintenance { expired, more: false }
     }
 
+    /// Makes the change that `decide` returns for a record and its life, or answers what it returns
+    /// instead. Asked again if there was no room for a change that may be refused.
+    fn change(
+        &self,
+        key: &RecordKey,
+        mut decide: impl FnMut(Option<(&Entry, Duration)>) -> Result<Next, Swapped>,
+    ) -> Result<Swapped, StoreError> {
+        for _ in 0..ROOM_TRIES {
+            let mut opened = self.open(key);
+            opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
+            let entry = opened.shard.find(opened.hash, key);
+            let living = entry.and_then(|entry| Some((entry, entry.life(opened.now)?)));
+            let next = match decide(living) {
+                Ok(next) => next,
+                Err(swapped) => return Ok(swapped),
+            };
+            let may_refuse = matches!(next, Next::Put { when_full: WhenFull::Refuse, .. });
+            if entry.is_some() || !may_refuse || self.budget.admits(&opened.shard.tally, key) {
+                return Ok(opened.write(key, next));
+            }
+            drop(opened);
+            if !self.make_room(key) {
+                break;
+            }
+        }
+        let text = format!("the memory store is full: it holds {}", self.budget);
+        Err(StoreError::new(StoreErrorKind::Full, text))
+    }
+
     /// Makes room for `key` by removing what has expired, and answers, if that was chosen.
     ///
     /// `false` if there is none. Others may make room meanwhile, or take what was made.
@@ -207,12 +236,12 @@ impl Opened<'_> {
     }
 
     /// Writes, and wakes those who watch the record if it is no longer processed.
-    fn write(mut self, key: &RecordKey, next: &Next) -> Swapped {
+    fn write(mut self, key: &RecordKey, next: Next) -> Swapped {
         let budget = &self.store.budget;
         let (swapped, watchers) = match next {
             Next::Put { head, value, ttl, .. } => {
-                let life = (self.now, *ttl);
-                let put = self.shard.put(self.hash, key, head, life, value.as_ref(), budget);
+                let life = (self.now, ttl);
+                let put = self.shard.put(self.hash, key, &head, life, value, budget);
                 let swapped = match put {
                     Put::Done => Swapped::Done,
                     Put::WithoutValue => Swapped::DoneWithoutValue,
@@ -224,7 +253,7 @@ impl Opened<'_> {
                 (swapped, watchers)
             }
             Next::Extend { ttl } => {
-                self.shard.extend(self.hash, key, self.now, *ttl);
+                self.shard.extend(self.hash, key, self.now, ttl);
                 (Swapped::Done, None)
             }
             Next::Nothing => {
@@ -253,6 +282,11 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
+/// A record as it is shown.
+fn found((entry, ttl): (&Entry, Duration)) -> Found {
+    Found { head: entry.head(), value: entry.value(), ttl: Some(ttl) }
+}
+
 fn ready<'a, T>(answer: T) -> Answer<'a, T> {
     StoreFuture::ready(Ok(answer))
 }
@@ -265,37 +299,29 @@ impl Store for MemoryStore {
     }
 
     fn swap<'a>(&'a self, key: &'a RecordKey, swap: Swap) -> Answer<'a, Swapped> {
-        for _ in 0..ROOM_TRIES {
-            let mut opened = self.open(key);
-            opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
-            let entry = opened.shard.find(opened.hash, key);
-            let living = entry.and_then(|entry| Some((entry, entry.life(opened.now)?)));
-            let holds = match (&swap.seen, &living) {
+        StoreFuture::ready(self.change(key, |record| {
+            let holds = match (&swap.seen, record) {
                 (Seen::Nothing, None) => true,
                 (Seen::This { head, at_most }, Some((entry, ttl))) => {
-                    entry.is_head(head) && at_most.is_none_or(|at_most| *ttl <= at_most)
+                    entry.is_head(head) && at_most.is_none_or(|at_most| ttl <= at_most)
                 }
                 _ => false,
             };
-            if !holds {
-                let found = living.map(|(entry, ttl)| Found {
-                    head: entry.head(),
-                    value: entry.value(),
-                    ttl: Some(ttl),
-                });
-                return ready(Swapped::Found(found));
+            match holds {
+                true => Ok(swap.next.clone()),
+                false => Err(Swapped::Found(record.map(found))),
             }
-            let may_refuse = matches!(swap.next, Next::Put { when_full: WhenFull::Refuse, .. });
-            if entry.is_some() || !may_refuse || self.budget.admits(&opened.shard.tally, key) {
-                return ready(opened.write(key, &swap.next));
-            }
-            drop(opened);
-            if !self.make_room(key) {
-                break;
-            }
-        }
-        let text = format!("the memory store is full: it holds {}", self.budget);
-        StoreFuture::ready(Err(StoreError::new(StoreErrorKind::Full, text)))
+        }))
+    }
+
+    fn decide(
+        &self,
+        key: &RecordKey,
+        decide: &mut dyn FnMut(Option<Found>) -> Option<Next>,
+    ) -> Option<Result<Swapped, StoreError>> {
+        let mut decide =
+            |record: Option<(&Entry, Duration)>| decide(record.map(found)).ok_or(Swapped::Done);
+        Some(self.change(key, &mut decide))
     }
 
     fn is_local(&self) -> bool {

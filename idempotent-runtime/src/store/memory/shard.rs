@@ -51,12 +51,13 @@ impl Shard {
         key: &RecordKey,
         head: &Head,
         (now, ttl): (Moment, Duration),
-        value: Option<&Value>,
+        value: Option<Value>,
         budget: &Budget,
     ) -> Put {
         let expires = now.after(ttl);
-        let kept = value.filter(|value| budget.has_bytes(&self.tally, value_cost(value))).cloned();
-        let put = if kept.is_some() == value.is_some() { Put::Done } else { Put::WithoutValue };
+        let has_value = value.is_some();
+        let kept = value.filter(|value| budget.has_bytes(&self.tally, value_cost(value)));
+        let put = if kept.is_some() == has_value { Put::Done } else { Put::WithoutValue };
         let is_key = |(known, entry): &Boxed| *known == hash && entry.is_key(key);
         let entry = match self.table.entry(hash, is_key, |(hash, _)| *hash) {
             Slot::Occupied(slot) => {
