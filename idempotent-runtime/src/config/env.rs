@@ -9,8 +9,7 @@ use super::{
 };
 
 /// Variables of this crate that are not settings.
-const NOT_SETTINGS: [&str; 3] =
-    [crate::install::REQUIRE_INSTALLED, crate::switch::DISABLED, "IDEMPOTENT_SERVERS"];
+const NOT_SETTINGS: [&str; 2] = [crate::install::REQUIRE_INSTALLED, crate::switch::DISABLED];
 
 impl Config {
     /// Reads the environment: `IDEMPOTENT_EXPIRE=10m`, `IDEMPOTENT_MODE=strong`.
@@ -179,11 +178,7 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_settings_are_passed_over() {
-        let others = [
-            ("IDEMPOTENT_REQUIRE_INSTALLED", "1"),
-            ("IDEMPOTENT_DISABLED", "1"),
-            ("IDEMPOTENT_SERVERS", "redis"),
-        ];
+        let others = [("IDEMPOTENT_REQUIRE_INSTALLED", "1"), ("IDEMPOTENT_DISABLED", "1")];
         assert_eq!(read(&others), Ok(Config::default()));
     }
 
