@@ -329,7 +329,8 @@ impl fmt::Display for BuildError {
 }
 
 impl StdError for BuildError {
+    /// The causes of what went wrong, whose own text is part of this one's.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.0)
+        self.0.source()
     }
 }

@@ -282,8 +282,7 @@ fn request(claim: Claim) -> BeginRequest {
 
 /// Adds what a refusal means for the token.
 fn may_be_used_up(error: Error) -> Error {
-    let source = std::error::Error::source(&error).and_then(|it| it.downcast_ref::<StoreError>());
-    if source.is_some_and(StoreError::may_have_taken_effect) {
+    if error.store_error().is_some_and(StoreError::may_have_taken_effect) {
         let text = format!("{}: the token may have been used up", error.message());
         return error.with_message(text + "\nhelp: issue another token");
     }
