@@ -151,7 +151,7 @@ impl Draft {
             Scalar::Text(text) if self.spelling == Spelling::Env => match text.as_str() {
                 "true" => Scalar::Bool(true),
                 "false" => Scalar::Bool(false),
-                _ => text.parse().map_or_else(|_| value.clone(), Scalar::Int),
+                _ => integer(text).map_or_else(|| value.clone(), Scalar::Int),
             },
             _ => value.clone(),
         })
@@ -226,6 +226,14 @@ impl Draft {
         }
         .map(Some)
         .ok_or_else(|| self.refused(setting, value, &one_of(accepted)))
+    }
+}
+
+/// Reads an integer, in which underscores may stand between and after the digits, as in Rust.
+fn integer(text: &str) -> Option<i128> {
+    match text.starts_with(|c: char| c.is_ascii_digit()) {
+        true => text.replace('_', "").parse().ok(),
+        false => text.parse().ok(),
     }
 }
 

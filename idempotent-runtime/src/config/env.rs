@@ -136,6 +136,21 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_read_as_in_rust() {
+        let config = read(&[
+            ("IDEMPOTENT_EXPIRE", "1_000"),
+            ("IDEMPOTENT_WAIT", "1_500ms"),
+            ("IDEMPOTENT_MAX_VALUE_BYTES", "64_000"),
+        ])
+        .unwrap();
+        assert_eq!(config.expire, Duration::from_secs(1000));
+        assert_eq!(config.wait, Duration::from_millis(1500));
+        assert_eq!(config.max_value_bytes, 64_000);
+        assert!(read(&[("IDEMPOTENT_EXPIRE", "_1")]).is_err());
+        assert!(read(&[("IDEMPOTENT_EXPIRE", "-_1")]).is_err());
+    }
+
+    #[test]
     fn the_names_of_the_java_system_are_read() {
         let config = read(&[
             ("IDEMPOTENT_EXPIRE_TIME", "600"),
