@@ -3,6 +3,7 @@
 //! `docs/http-differences.md` names all problems by status.
 #![allow(missing_docs)]
 
+use idempotent_http::problem;
 use idempotent_runtime::observe::{Ending, names};
 use idempotent_runtime::problem::ProblemType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -252,17 +253,17 @@ fn every_problem_is_named_under_its_outcome() {
     let mut expect = |ending: Ending, kind: ProblemType| {
         expected.get_mut(ending.as_str()).unwrap().insert(kind.code().to_owned());
     };
-    for kind in ProblemType::ALL {
+    for kind in problem::all() {
         match kind {
             // Of the status service, whose requests are not calls.
-            ProblemType::UnknownKey => {}
+            problem::UNKNOWN_KEY => {}
             // A response that broke off, or a panic, which an operation tells apart.
-            ProblemType::HandlerFailed => {
-                for ending in [Ending::from(*kind), Ending::Panicked, Ending::Unprotected] {
-                    expect(ending, *kind);
+            problem::HANDLER_FAILED => {
+                for ending in [kind.ending(), Ending::Panicked, Ending::Unprotected] {
+                    expect(ending, kind);
                 }
             }
-            _ => expect(Ending::from(*kind), *kind),
+            _ => expect(kind.ending(), kind),
         }
     }
     assert_eq!(documented, expected);
@@ -275,7 +276,7 @@ fn every_problem_is_named_under_its_status() {
         let [status, codes, _] = &row[..] else { panic!("{row:?}") };
         documented.extend(quoted(codes).into_iter().map(|code| (status.clone(), code)));
     }
-    let all = ProblemType::ALL.iter();
+    let all = problem::all();
     let all: BTreeSet<_> =
         all.map(|kind| (kind.status().to_string(), kind.code().to_owned())).collect();
     assert_eq!(documented, all);

@@ -1,7 +1,7 @@
 //! The identity of a request: its key, its scope, and the operation that they name.
 
 use crate::body::{BoxError, Whole};
-use crate::problem::{hook_panicked, misconfigured};
+use crate::problem::{self, hook_panicked, misconfigured};
 use crate::request_body::{RequestBody, read};
 use crate::settings::{AfterFailure, Host, Presence, Settings};
 use crate::unread::Unread;
@@ -86,7 +86,7 @@ where
     let scope = scope.of(settings, parts).await?;
     if key.is_some() && scope.is_none() {
         let detail = "nobody is known to make this request (it was not handled)";
-        return Err(Problem::new(ProblemType::ScopeMissing, detail));
+        return Err(Problem::new(problem::SCOPE_MISSING, detail));
     }
     Ok(Known { key, scope, body })
 }
@@ -105,7 +105,7 @@ fn key(
     match &key {
         None if presence == Presence::Required => {
             let detail = format!("send {} (it was not handled)", settings.sources);
-            return Err(Problem::new(ProblemType::MissingKey, detail));
+            return Err(Problem::new(ProblemType::MISSING_KEY, detail));
         }
         None => {}
         Some(key) => {

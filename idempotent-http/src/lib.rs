@@ -3,7 +3,7 @@
 //!
 //! The first request with a key runs the handler; its response is stored, and everybody who sends the
 //! same request again gets it, marked as a replay. What is refused is refused with
-//! [problem details](idempotent_runtime::problem) of stable types.
+//! [problem details](problem) of stable types.
 //!
 //! ```
 //! use axum::Router;
@@ -53,7 +53,7 @@ pub mod openapi;
 mod orphans;
 mod panics;
 mod payload;
-mod problem;
+pub mod problem;
 mod quota;
 mod record;
 mod refusal;
@@ -77,7 +77,7 @@ pub use key::KeySource;
 pub use layer::IdempotencyLayer;
 pub use mistakes::SettingsError;
 pub use payload::{Comparison, Payload};
-pub use problem::problem_response;
+pub use problem::responses::problem_response;
 pub use record::{RecordHandle, StoredExchange};
 pub use request_body::RequestBody;
 pub use service::{IdempotencyService, NoStore, Streaming};

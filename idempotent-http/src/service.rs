@@ -186,7 +186,7 @@ where
             let overloaded = overloaded();
             let problem = match problem.kind() {
                 // It asked for repeats only, so this is no word of the store's.
-                ProblemType::StoreFull if !may_start => &overloaded,
+                ProblemType::STORE_FULL if !may_start => &overloaded,
                 _ => problem,
             };
             observe::refused(&settings.operation, problem.kind());

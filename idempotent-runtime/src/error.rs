@@ -1,5 +1,6 @@
 //! Why a call was refused, and what that means for its caller.
 
+use crate::causes::unsaid;
 use crate::operation_name::OperationName;
 use crate::store::{StoreError, StoreErrorKind};
 use std::error::Error as StdError;
@@ -292,18 +293,6 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         unsaid(&self.0.message, self.0.source.as_deref().map(|source| source as _))
     }
-}
-
-/// The first cause whose text is not part of `said`.
-///
-/// Reports print an error and all its causes in a row. An error whose text includes that of its
-/// cause leaves that cause out of its chain, so that no text is printed twice.
-pub(crate) fn unsaid<'a>(
-    said: &str,
-    cause: Option<&'a (dyn StdError + 'static)>,
-) -> Option<&'a (dyn StdError + 'static)> {
-    std::iter::successors(cause, |&cause| cause.source())
-        .find(|cause| !said.contains(&cause.to_string()))
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ pub mod __private;
 pub mod ambient;
 mod answers;
 mod attempt;
+mod causes;
 mod clock;
 pub mod codec;
 mod config;

@@ -1,6 +1,6 @@
 //! The error of encoding, decoding, sealing or opening a value.
 
-use crate::error::unsaid;
+use crate::causes::unsaid;
 use std::{any::Any, error::Error, fmt};
 
 type Source = Box<dyn Error + Send + Sync>;

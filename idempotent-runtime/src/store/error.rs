@@ -1,6 +1,6 @@
 //! Why a store could not answer.
 
-use crate::error::unsaid;
+use crate::causes::unsaid;
 use std::error::Error as StdError;
 use std::fmt;
 
