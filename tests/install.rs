@@ -3,12 +3,10 @@
 
 use axum::body::to_bytes;
 use axum::response::IntoResponse;
+use idempotent_runtime::instance::{DISABLED, REQUIRE_INSTALLED};
 use idempotent_runtime::problem::{self, Problem, ProblemType, TypeBase};
 use idempotent_runtime::testing::Ledger;
-use idempotent_runtime::{
-    Config, DISABLED, Error, ErrorKind, Idempotency, REQUIRE_INSTALLED, idempotent,
-    require_installed,
-};
+use idempotent_runtime::{Config, Error, ErrorKind, Idempotency, idempotent, require_installed};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 

@@ -19,7 +19,8 @@ use http_body::Body;
 use idempotent_runtime::detach::detachable;
 use idempotent_runtime::observe::{self, Ending, PendingCall};
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken};
+use idempotent_runtime::tokens::{Consumed, Tokens, UsedToken};
+use idempotent_runtime::{Error, Idempotency};
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -313,11 +314,12 @@ async fn consume(
             let detail = "look at what came of it (it was not handled again)";
             Err(Problem::new(problem::FORM_TOKEN_USED, detail))
         }
-        Consumed::Unknown => {
-            Err(problem(problem::FORM_TOKEN_UNKNOWN, "load the page again and send it from there"))
-        }
         Consumed::BoundElsewhere => {
             Err(problem(problem::FORM_TOKEN_FOREIGN, "load the page again and send it from there"))
+        }
+        // `Unknown`, and any other reason for which a token is not good.
+        _ => {
+            Err(problem(problem::FORM_TOKEN_UNKNOWN, "load the page again and send it from there"))
         }
     }
 }

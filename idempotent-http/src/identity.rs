@@ -10,8 +10,9 @@ use http::Method;
 use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::request::Parts;
 use http_body::Body;
+use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, Mode, Operation, ambient};
+use idempotent_runtime::{Mode, Operation};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

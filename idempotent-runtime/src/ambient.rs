@@ -15,6 +15,7 @@ tokio::task_local! {
 ///
 /// `Debug` shows whether there is a token and a scope, and not which.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ambient {
     /// The caller's idempotency token.
     pub token: Option<String>,

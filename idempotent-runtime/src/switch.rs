@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fmt;
 
 /// Set to `1` or `true`, it turns off an instance whose builder
-/// [allows that](crate::Builder::allow_disable_by_env).
+/// [allows that](crate::instance::Builder::allow_disable_by_env).
 pub const DISABLED: &str = "IDEMPOTENT_DISABLED";
 
 /// Protection of bodies against duplicates.

@@ -26,7 +26,8 @@ use std::time::Duration;
 /// token twice, and the second one is refused.
 ///
 /// ```
-/// use idempotent_runtime::{Consumed, Idempotency, Tokens};
+/// use idempotent_runtime::Idempotency;
+/// use idempotent_runtime::tokens::{Consumed, Tokens};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), idempotent_runtime::Error> {
@@ -66,6 +67,7 @@ pub struct OneTimeToken {
 /// Whether a token was good.
 #[derive(Debug)]
 #[must_use = "only an accepted token may be acted on"]
+#[non_exhaustive]
 pub enum Consumed {
     /// It was issued for this business type and binding, and nobody used it before.
     Accepted(UsedToken),

@@ -1,5 +1,6 @@
 //! A store that panics harms the call that asked it, and no other.
 
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
     Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone,
@@ -7,7 +8,7 @@ use idempotent_runtime::store::{
     StoreFuture, Value,
 };
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
-use idempotent_runtime::{Drained, Error, Idempotency};
+use idempotent_runtime::{Error, Idempotency};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;

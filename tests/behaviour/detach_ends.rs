@@ -1,6 +1,7 @@
 //! A detached call that ends before its time: nothing of it outlives what a shutdown waits for.
 
-use idempotent_runtime::{Abandon, Answers, Drained, Error, Idempotency};
+use idempotent_runtime::instance::Drained;
+use idempotent_runtime::{Abandon, Answers, Error, Idempotency};
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};

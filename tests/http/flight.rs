@@ -4,7 +4,7 @@ use crate::bench::{Bench, both};
 use crate::client::{Reply, send};
 use crate::server::{Departures, Gate, Run, Server, counted, held, number, serve};
 use idempotent_http::IdempotencyLayer;
-use idempotent_runtime::Drained;
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::store::State;
 use idempotent_runtime::testing::{FaultStore, Verb};

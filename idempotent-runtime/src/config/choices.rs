@@ -17,6 +17,7 @@ macro_rules! choice {
     ) => {
         $(#[$docs])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[non_exhaustive]
         pub enum $name {
             $($(#[$variant_docs])* #[serde(rename = $text)] $variant,)+
         }

@@ -54,7 +54,7 @@ impl Config {
     /// let vars = [("IDEMPOTENT_EXPIRE", "10m"), ("PATH", "/bin")];
     /// let config = Config::from_vars(vars.map(|(name, value)| (name.into(), value.into())))?;
     /// assert_eq!(config.expire, Duration::from_secs(600));
-    /// # Ok::<(), idempotent_runtime::ConfigError>(())
+    /// # Ok::<(), idempotent_runtime::config::ConfigError>(())
     /// ```
     ///
     /// # Errors
