@@ -43,7 +43,7 @@ impl TypeBase {
     }
 }
 
-/// The base of problems that have none of their own: that of [`set_base`], or
+/// The URI of a type under the base of the process: that of [`set_base`], or
 /// `urn:idempotent:problem:`.
 pub(super) fn uri(kind: ProblemType) -> String {
     match PROCESS_WIDE.get() {
