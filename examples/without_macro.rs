@@ -7,7 +7,7 @@
 //! ```
 #![allow(clippy::print_stdout)]
 
-use idempotent_runtime::store::{Forgotten, Resolved};
+use idempotent_runtime::protocol::{Forgotten, Resolved};
 use idempotent_runtime::{Abandon, Begin, Error, Idempotency, Mode, Operation, Resolution};
 use std::time::Duration;
 

@@ -31,7 +31,7 @@ fn whole_records_are_read() {
         let contradiction = flags & 3 == 3;
         let fingerprint = if flags & 4 == 0 { 0 } else { 16 };
         let value = if flags & 8 == 0 { 0 } else { 5 };
-        let bytes = [vec![1, state, 1, flags], vec![0; 44 + fingerprint + value]].concat();
+        let bytes = [vec![1, state, 0, flags], vec![0; 44 + fingerprint + value]].concat();
         assert_eq!(decoders::record(&bytes), !contradiction, "{state} {flags}");
     }
 }

@@ -7,6 +7,7 @@ use idempotent_http::problem;
 use idempotent_runtime::Config;
 use idempotent_runtime::observe::{Ending, names};
 use idempotent_runtime::problem::ProblemType;
+use idempotent_runtime::store::Verb;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -215,13 +216,14 @@ fn the_documented_verbs_are_those_that_are_timed() {
     let rows = table("Metrics");
     let row = rows.iter().find(|row| only(&row[0]) == names::STORE_SECONDS).unwrap();
     let sources = sources().concat();
-    let timed = sources.split("StoreTimer::start(&\"").skip(1);
-    let mut timed: BTreeSet<String> =
-        timed.map(|rest| rest.split('"').next().unwrap().to_owned()).collect();
-    // Those that end an attempt are timed under the name of their verb.
-    let ends = sources.split("impl Verb {\n    fn name(&self)").nth(1).unwrap();
+    let timed = sources.split("StoreTimer::start(&Verb::").skip(1);
+    let mut timed: BTreeSet<&str> = timed.map(|rest| rest.split(')').next().unwrap()).collect();
+    // Those that end an attempt are timed as the verb of the end.
+    let ends = sources.split("impl End {\n    fn verb(&self)").nth(1).unwrap();
     let ends = ends.split("\n    }\n").next().unwrap();
-    timed.extend(ends.split('"').skip(1).step_by(2).map(str::to_owned));
+    timed.extend(ends.split("=> Verb::").skip(1).map(|rest| rest.split(',').next().unwrap()));
+    let name = |verb: &Verb| timed.contains(&*format!("{verb:?}")).then(|| verb.name().to_owned());
+    let timed: BTreeSet<String> = Verb::ALL.iter().filter_map(name).collect();
     assert_eq!(quoted(&row[3]), timed);
 }
 

@@ -38,7 +38,7 @@ async fn a_million_records_are_held_and_their_memory_comes_back() {
         assert!(run(key).await.unwrap().replayed);
     }
     clock.advance(EXPIRE + Duration::from_secs(60));
-    while store.maintain().more {}
+    while store.maintain().await.more {}
     assert_eq!(store.usage().unwrap().entries, 0);
     let left = ALLOCATOR.allocated().saturating_sub(before);
     assert!(left < held / 100, "{left} of {held} bytes did not come back");

@@ -3,8 +3,7 @@
 use crate::codec::Codecs;
 use crate::current::Current;
 use crate::engine::{
-    Acquired, Ended, Kind, MOST_FAILED, Prepared, Running, Verb, gone, keep, over_limit,
-    warn_disabled,
+    Acquired, End, Kind, MOST_FAILED, Prepared, Running, gone, keep, over_limit, warn_disabled,
 };
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
@@ -12,7 +11,8 @@ use crate::key::RecordKey;
 use crate::observe::{CallEnd, Ending, LoggedKey};
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
-use crate::store::{Failure, Value};
+use crate::protocol::{Failure, Updated};
+use crate::store::Value;
 use crate::switch::Protection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -216,7 +216,7 @@ impl Attempt {
             .keeps_values()
             .then(|| keep::<T>(&self.running, Kind::Value, encoded))
             .flatten();
-        self.end(Verb::Complete { value, retention: whole_millis(retention) }).await
+        self.end(End::Complete { value, retention: whole_millis(retention) }).await
     }
 
     /// It failed; the key is free for the next attempt, if the operation
@@ -226,7 +226,7 @@ impl Attempt {
     /// As [`complete`](Attempt::complete).
     pub async fn fail(self) -> Result<(), Error> {
         let binding = self.running.lease().binding;
-        self.end(Verb::Fail(Failure::Free(binding))).await
+        self.end(End::Fail(Failure::Free(binding))).await
     }
 
     /// It failed for good; everyone who asks again gets this error.
@@ -236,24 +236,24 @@ impl Attempt {
     pub async fn fail_for_good<E: Serialize>(self, error: &E) -> Result<(), Error> {
         let encoded = self.running.core().values.codecs.encode(error);
         let error = keep::<E>(&self.running, Kind::Error, encoded);
-        self.end(Verb::Fail(Failure::Final(error))).await
+        self.end(End::Fail(Failure::Final(error))).await
     }
 
-    async fn end(mut self, verb: Verb) -> Result<(), Error> {
+    async fn end(mut self, verb: End) -> Result<(), Error> {
         if self.protection == Protection::Off {
             // There is no record to be written.
             return Ok(());
         }
-        let succeeds = matches!(verb, Verb::Complete { .. });
+        let succeeds = matches!(verb, End::Complete { .. });
         let ended = self.running.end(verb).await;
         self.end.ends(match &ended {
-            Ok(Ended::Superseded) => Ending::Superseded,
+            Ok(Updated::Superseded) => Ending::Superseded,
             _ if succeeds => Ending::Executed,
             _ => Ending::Failed,
         });
         match ended {
-            Ok(Ended::Superseded) => Err(self.running.error(ErrorKind::Superseded)),
-            Ok(Ended::Gone) => Err(gone(&self.running)),
+            Ok(Updated::Superseded) => Err(self.running.error(ErrorKind::Superseded)),
+            Ok(Updated::Gone) => Err(gone(&self.running)),
             Ok(_) => Ok(()),
             Err(error) => {
                 let operation = &self.running.lease().operation;

@@ -2,16 +2,21 @@
 
 use crate::codec::id;
 use crate::config::Abandon;
-use crate::engine::{Prepared, Values};
+use crate::engine::{Prepared, Resend, Values};
 use crate::error::{Error, ErrorKind};
+use crate::key::RecordKey;
 use crate::observe::{CallEnd, Ending};
 use crate::operation::{Operation, Outcome, Recorded};
-use crate::options::whole_millis;
+use crate::options::{Policy, whole_millis};
+use crate::protocol::table::{self, Living, Write};
+use crate::protocol::{BeginRequest, Begun, Binding, Connection, Failure, execute};
 use crate::store::{
-    Begun, Claim, Effect, EffectTerms, Effected, RedisStore, StoreError, StoreErrorKind, Token,
-    Value,
+    Claim, Effect, EffectRecords, Found, Head, Next, Ran, Record, RedisStore, State, Store,
+    StoreError, StoreErrorKind, Swap, Swapped, Token, Value,
 };
 use serde::de::DeserializeOwned;
+use std::any::Any;
+use std::time::Duration;
 
 /// How an effect ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +30,6 @@ pub enum EffectOutcome<T> {
         reason: String,
     },
 }
-
-/// How often an effect that was not answered is sent.
-const SENDS: u32 = 3;
 
 impl Operation<'_> {
     /// Runs a script inside Redis once per key, together with its record: both happen or neither.
@@ -95,33 +97,24 @@ async fn run<T: DeserializeOwned>(
         let text = "`repeats_only` does not go together with `run_effect`";
         return Err(call.error(ErrorKind::Misconfigured).with_message(text));
     }
-    let config = core.config.load_full();
-    let block_retention = whole_millis(config.block_retention);
-    let retention = call.policy.retention;
-    // It never holds its key longer than the server takes for it.
-    let lease = std::time::Duration::from_millis(1);
-    let claim = Claim::Lease { lease, linger: block_retention, abandon: Abandon::Block };
-    let mut request = call.request(Token::random(), core.clock.now());
-    request.claim = claim;
-    let envelope = Value::from(&[id::JSON][..]);
-    let binding = call.policy.binding;
-    let mut terms = EffectTerms { request, retention, block_retention, binding, envelope };
-    let mut sends = 0;
-    let mut unanswered = false;
+    let is_own = |own: &dyn Any| own.downcast_ref::<RedisStore>().is_some_and(|own| own.is(store));
+    if !is_own(&*core.store) {
+        let text = "an effect runs on the store of its instance, and this is another one\n\
+                    help: give it a clone of the store that the instance was built with";
+        return Err(call.error(ErrorKind::Misconfigured).with_message(text));
+    }
+    let mut resend = Resend::new();
+    let mut composed = Composed::new(call, store, effect);
     let effected = loop {
-        sends += 1;
-        match store.effect(&call.key, effect, &terms).await {
+        let request = composed.request;
+        match execute(&mut composed, &call.key, request).await {
             // Refused, and the reply was lost. A token that ended is of no use.
-            Ok(Effected::Found(Begun::Superseded)) if sends <= SENDS => {
-                terms.request.token = Token::random();
-            }
-            Err(error) => {
-                unanswered |= error.may_have_taken_effect();
-                if error.kind() != StoreErrorKind::Unavailable || sends >= SENDS {
-                    break Err(error);
-                }
-            }
-            answer => break answer,
+            Ok(Begun::Superseded) if resend.once_more() => composed.request.token = Token::random(),
+            Ok(begun) => break composed.end(&call.key, begun).await,
+            Err(error) => match resend.after(&error) {
+                Some(pause) => core.sleep_until(core.clock.now().after(pause)).await,
+                None => break Err(error),
+            },
         }
     };
     let answer = match effected {
@@ -129,7 +122,125 @@ async fn run<T: DeserializeOwned>(
         Err(error) => Err(refused(call, error)),
     };
     // A copy of the script that was not answered may have run, or may yet arrive and run.
-    answer.map_err(|error| if unanswered { error.with_body_unknown() } else { error })
+    answer.map_err(|error| if resend.was_unanswered() { error.with_body_unknown() } else { error })
+}
+
+/// The end of an effect.
+#[derive(Debug)]
+enum Effected {
+    /// It happened, in this call. The answer as the script gave it.
+    Done { number: u32, answer: Vec<u8> },
+    /// It happened, in this call, and it is not known whether enough replicas have it.
+    Unconfirmed(StoreError),
+    /// The script refused. The key is free.
+    Refused { reason: String },
+    /// The script failed half way. The key is blocked.
+    Failed { reason: String },
+    /// It did not run: the record says what there is instead.
+    Found(Begun),
+}
+
+/// The way to a record on which `begin` is composed with the effect and with the record of its end:
+/// what the protocol takes for a grant has ended when it is answered.
+struct Composed<'a> {
+    store: &'a RedisStore,
+    effect: &'a Effect,
+    request: BeginRequest,
+    retention: Duration,
+    binding: Binding,
+    /// The end of the script, once it has run.
+    ended: Option<Effected>,
+    /// The record of this very call, which a copy of the script wrote that was not answered.
+    own: Option<Found>,
+}
+
+impl<'a> Composed<'a> {
+    fn new(call: &Prepared<'_>, store: &'a RedisStore, effect: &'a Effect) -> Self {
+        let core = call.core();
+        let linger = whole_millis(core.config.load().block_retention);
+        // It never holds its key longer than the server takes for it.
+        let lease = Duration::from_millis(1);
+        let mut request = call.request(Token::random(), core.clock.now());
+        request.claim = Claim::Lease { lease, linger, abandon: Abandon::Block };
+        let Policy { retention, binding, .. } = call.policy;
+        Self { store, effect, request, retention, binding, ended: None, own: None }
+    }
+
+    /// The records that the effect of a granted attempt leaves behind.
+    fn records(&self, granted: Head) -> EffectRecords {
+        let held = Some(Living { head: granted, ttl: Duration::MAX });
+        let failing = Failure::Free(self.binding);
+        let free = match table::fail(held, &granted.attempt, &failing, self.retention) {
+            (_, Write::Put { head, .. }) => head,
+            _ => Head { state: State::FailedFree, ..granted },
+        };
+        EffectRecords {
+            unknown: Head { state: State::Abandoned, ..granted },
+            unknown_ttl: granted.attempt.claim.linger(),
+            done: Head { state: State::Succeeded, ..granted },
+            envelope: Value::from(&[id::JSON][..]),
+            free,
+            ttl: self.retention,
+        }
+    }
+
+    /// Notes a record of this very call. Its script ran, and the answer was lost.
+    fn note(&mut self, found: Option<&Found>) {
+        self.own = found.filter(|it| it.head.attempt.token == self.request.token).cloned();
+    }
+
+    /// The end of the effect, after the protocol has answered.
+    async fn end(mut self, key: &RecordKey, begun: Begun) -> Result<Effected, StoreError> {
+        if let Some(ended) = self.ended.take() {
+            return Ok(ended);
+        }
+        let Some(Found { head, value, .. }) = self.own.take() else {
+            return Ok(Effected::Found(begun));
+        };
+        let number = head.attempt.number;
+        Ok(match (head.state, value) {
+            (State::Succeeded, Some(value)) => match Store::confirm(self.store, key).await {
+                Ok(()) => {
+                    let answer = value.as_bytes().get(1..).unwrap_or_default().to_vec();
+                    Effected::Done { number, answer }
+                }
+                Err(error) => Effected::Unconfirmed(error),
+            },
+            (State::Abandoned, _) => Effected::Failed { reason: "its reply was lost".to_owned() },
+            // It refused, or an operator freed the key.
+            (State::FailedFree, _) => Effected::Found(Begun::Superseded),
+            (State::Succeeded, None) => Effected::Found(begun),
+            _ => Effected::Found(Begun::Indeterminate { number }),
+        })
+    }
+}
+
+impl Connection for Composed<'_> {
+    async fn load(&mut self, key: &RecordKey) -> Result<Option<Record>, StoreError> {
+        let record = Store::load(self.store, key).await?;
+        self.note(record.clone().map(Found::from).as_ref());
+        Ok(record)
+    }
+
+    async fn swap(&mut self, key: &RecordKey, swap: Swap) -> Result<Swapped, StoreError> {
+        let Next::Put { head, .. } = swap.next else {
+            return Err(StoreError::new(StoreErrorKind::Misconfigured, "an effect only begins"));
+        };
+        let number = head.attempt.number;
+        let records = self.records(head);
+        self.ended =
+            Some(match self.store.run_effect(key, self.effect, &swap.seen, &records).await? {
+                Ran::Found(found) => {
+                    self.note(found.as_ref());
+                    return Ok(Swapped::Found(found));
+                }
+                Ran::Done { answer } => Effected::Done { number, answer },
+                Ran::Unconfirmed(error) => Effected::Unconfirmed(error),
+                Ran::Refused { reason } => Effected::Refused { reason },
+                Ran::Failed { reason } => Effected::Failed { reason },
+            });
+        Ok(Swapped::Done)
+    }
 }
 
 fn refused(call: &Prepared<'_>, error: StoreError) -> Error {

@@ -58,6 +58,7 @@ mod operation_name;
 mod options;
 mod outcome;
 pub mod problem;
+pub mod protocol;
 mod race;
 mod site;
 pub mod store;
@@ -83,7 +84,7 @@ pub use instance::Idempotency;
 pub use key::KeyPart;
 pub use operation::{Operation, Outcome, Recorded};
 #[doc(inline)]
-pub use store::Resolution;
+pub use protocol::Resolution;
 
 #[doc = include_str!("../docs/key_part.md")]
 pub use idempotent_macros::KeyPart;

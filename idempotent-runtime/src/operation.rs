@@ -17,7 +17,8 @@ use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
 use crate::options::{Options, Runs};
 pub use crate::outcome::{Outcome, Recorded};
-use crate::store::{Binding, Forgotten, Record};
+use crate::protocol::{Binding, Forgotten, StoreExt as _};
+use crate::store::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::borrow::Cow;
@@ -379,7 +380,7 @@ impl<'a> Operation<'a> {
     /// The key is invalid, or the store does not answer.
     pub async fn get(&self) -> Result<Option<Record>, Error> {
         let key = self.record_key()?;
-        self.answer(self.instance.store().get(&key).await)
+        self.answer(self.instance.store().load(&key).await)
     }
 
     /// Removes the record, so that the next call runs, whatever its payload. One that is held only

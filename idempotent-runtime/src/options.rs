@@ -3,7 +3,7 @@
 use crate::config::{
     Abandon, Config, LEASES, LONGEST, Mode, OnStoreError, OnUnrecorded, RETRY_AFTER,
 };
-use crate::store::Binding;
+use crate::protocol::Binding;
 use std::borrow::Cow;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::derived_name::{LeftOut, left_out};
 use crate::error::{Error, ErrorKind};
 use crate::operation_name::OperationName;
 use crate::options::Options;
-use crate::store::Binding;
+use crate::protocol::Binding;
 use crate::sync::{Mutex, lock};
 use std::any::type_name;
 use std::borrow::Cow;

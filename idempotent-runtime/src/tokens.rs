@@ -11,10 +11,8 @@ use crate::instance::Idempotency;
 use crate::key::{Encoded, KeyPart, RecordKey, Scope, hex};
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
-use crate::store::{
-    Answer, AttemptId, BeginRequest, Begun, Binding, Claim, Failure, Settled, StoreError,
-    StoreErrorKind, Token,
-};
+use crate::protocol::{BeginRequest, Begun, Binding, Failure, StoreExt as _, Updated};
+use crate::store::{Answer, AttemptId, Claim, StoreError, StoreErrorKind, Token};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
@@ -142,7 +140,7 @@ impl Tokens {
         let begun = self.send(business_type, || store.begin(&key, &request)).await?;
         let freed = || store.fail(&key, &attempt, Failure::Free(Binding::Lifted), self.expire);
         match (begun, self.send(business_type, freed).await?) {
-            (Begun::Fresh(_), Settled::Done) => Ok(token),
+            (Begun::Fresh(_), Updated::Done) => Ok(token),
             // Nobody else knows this token yet.
             _ => Err(self.error(business_type, ErrorKind::StoreUnavailable)),
         }
@@ -196,7 +194,7 @@ impl Tokens {
     /// is begun as attempt 2 or later. Good tokens do not come here, so they pay nothing for it.
     async fn taken(&self, business_type: &str, key: &RecordKey) -> Result<Consumed, Error> {
         let store = self.instance.store();
-        match self.send(business_type, || store.get(key)).await? {
+        match self.send(business_type, || store.load(key)).await? {
             Some(record) if record.head.attempt.number > 1 => Ok(Consumed::Used),
             // Released since, or about to be. A used token that is gone by now has expired.
             Some(_) | None => Ok(Consumed::Unknown),

@@ -86,7 +86,9 @@ async fn an_arming_whose_reply_was_lost_is_sent_again() {
         bench.store.fault_at(Verb::Arm, 1, fault);
         let ran = run_to_end(&bench, Duration::from_millis(10)).await;
         assert_eq!(ran.unwrap(), 1, "{fault:?}");
-        assert_eq!(bench.store.calls(Verb::Arm), 2, "{fault:?}");
+        // The second finds the key armed, and renews it.
+        let found = usize::from(matches!(fault, Fault::After(_)));
+        assert_eq!(bench.store.calls(Verb::Arm), 2 + found, "{fault:?}");
         assert_eq!(run(&bench).await.unwrap(), 1, "{fault:?}: replayed");
     }
 }
@@ -227,7 +229,8 @@ async fn a_batch_arms_its_keys_and_what_is_not_answered_again() {
     let items = [(1, 1), (2, 2), (3, 3)];
     let answers = bench.op().abandon(Abandon::Block).run_batch(items, body).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
-    assert_eq!((bench.store.calls(Verb::Arm), bench.ledger.ran("batch")), (4, 1));
+    // The second is found armed when it is sent again, and renewed.
+    assert_eq!((bench.store.calls(Verb::Arm), bench.ledger.ran("batch")), (5, 1));
 }
 
 #[tokio::test]

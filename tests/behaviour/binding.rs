@@ -1,6 +1,7 @@
 //! Keys that stay bound to their payload after a failure.
 
-use idempotent_runtime::store::{Forgotten, Resolved, State};
+use idempotent_runtime::protocol::{Forgotten, Resolved};
+use idempotent_runtime::store::State;
 use idempotent_runtime::testing::{Verb, scoped};
 use idempotent_runtime::{
     Abandon, Begin, Error, ErrorKind, Fingerprint, Operation, Outcome, Resolution, idempotent,

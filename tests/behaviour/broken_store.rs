@@ -3,9 +3,8 @@
 use idempotent_runtime::instance::Drained;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone,
-    Maintenance, MemoryOptions, MemoryStore, Record, Renewed, Resolution, Resolved, Settled, Store,
-    StoreFuture, Value,
+    Answer, Maintenance, MemoryOptions, MemoryStore, Record, Store, StoreFuture, Swap, Swapped,
+    Verb,
 };
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
 use idempotent_runtime::{Error, Idempotency};
@@ -17,10 +16,7 @@ use support::{Bench, LEASE, OwnError, strong, until, until_async};
 /// Where a store panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
-    Begin,
-    Complete,
-    Fail,
-    Abandon,
+    Verb(Verb),
     Maintain,
 }
 
@@ -35,118 +31,36 @@ struct Broken {
 }
 
 impl Broken {
-    fn pass<'a, T, F>(&'a self, at: At, verb: F) -> Answer<'a, T>
-    where
-        T: Send + Unpin + 'a,
-        F: FnOnce() -> Answer<'a, T> + Send + 'a,
-    {
-        if self.local {
-            self.reach(at);
-            return verb();
-        }
-        StoreFuture::new(async move {
-            // Not at its first poll: by then somebody holds on to the future.
-            tokio::task::yield_now().await;
-            self.reach(at);
-            verb().await
-        })
-    }
-
-    fn reach(&self, at: At) {
-        if self.at == at && self.panics.fetch_add(1, SeqCst) == 0 {
-            panic!("{at:?}");
+    fn reach(&self, verb: Verb) {
+        if self.at == At::Verb(verb) && self.panics.fetch_add(1, SeqCst) == 0 {
+            panic!("{verb:?}");
         }
     }
 }
 
 impl Store for Broken {
-    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun> {
-        self.pass(At::Begin, move || self.store.begin(key, request))
+    fn load<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
+        self.store.load(key)
     }
 
-    fn arm<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        linger: Duration,
-    ) -> Answer<'a, Armed> {
-        self.store.arm(key, attempt, linger)
-    }
-
-    fn complete<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        value: Option<Value>,
-        retention: Duration,
-        if_gone: IfGone,
-    ) -> Answer<'a, Completed> {
-        self.pass(At::Complete, move || {
-            self.store.complete(key, attempt, value, retention, if_gone)
+    fn swap<'a>(&'a self, key: &'a RecordKey, swap: Swap) -> Answer<'a, Swapped> {
+        if self.local {
+            self.reach(swap.verb);
+            return self.store.swap(key, swap);
+        }
+        StoreFuture::new(async move {
+            // Not at its first poll: by then somebody holds on to the future.
+            tokio::task::yield_now().await;
+            self.reach(swap.verb);
+            self.store.swap(key, swap).await
         })
-    }
-
-    fn fail<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        failure: Failure,
-        retention: Duration,
-    ) -> Answer<'a, Settled> {
-        self.pass(At::Fail, move || self.store.fail(key, attempt, failure, retention))
-    }
-
-    fn abandon<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled> {
-        self.pass(At::Abandon, move || self.store.abandon(key, attempt, retention, binding))
-    }
-
-    fn release<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled> {
-        self.store.release(key, attempt, retention, binding)
-    }
-
-    fn renew<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        lease: Duration,
-    ) -> Answer<'a, Renewed> {
-        self.store.renew(key, attempt, lease)
-    }
-
-    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
-        self.store.get(key)
-    }
-
-    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
-        self.store.forget(key, force)
-    }
-
-    fn resolve<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        resolution: Resolution,
-        retention: Duration,
-    ) -> Answer<'a, Resolved> {
-        self.store.resolve(key, resolution, retention)
     }
 
     fn is_local(&self) -> bool {
         self.local
     }
 
-    fn maintain(&self) -> Maintenance {
+    fn maintain(&self) -> StoreFuture<'_, Maintenance> {
         if self.at == At::Maintain {
             self.panics.fetch_add(1, SeqCst);
             panic!("{:?}", self.at);
@@ -222,14 +136,14 @@ async fn leases_are_renewed_although_the_store_panics_whenever_it_cleans_up() {
 
 #[tokio::test]
 async fn an_attempt_whose_end_makes_the_store_panic_is_left_to_its_lease() {
-    let places = [At::Complete, At::Fail].into_iter();
+    let places = [At::Verb(Verb::Complete), At::Verb(Verb::Fail)].into_iter();
     for (at, (bench, _)) in places.flat_map(|at| [(at, local(at)), (at, remote(at))]) {
         let call = tokio::spawn({
             let bench = bench.clone();
             async move {
                 let body = async {
                     let run = bench.ledger.record("k");
-                    if at == At::Fail { Err(OwnError::new("mine")) } else { Ok(run) }
+                    if at == At::Verb(Verb::Fail) { Err(OwnError::new("mine")) } else { Ok(run) }
                 };
                 bench.op().run(body).await
             }
@@ -244,7 +158,7 @@ async fn an_attempt_whose_end_makes_the_store_panic_is_left_to_its_lease() {
 
 #[tokio::test]
 async fn an_attempt_whose_abandonment_makes_the_store_panic_is_left_to_its_lease() {
-    let (bench, broken) = remote(At::Abandon);
+    let (bench, broken) = remote(At::Verb(Verb::Abandon));
     let hung = bench.hang();
     until(|| bench.runs() == 1).await;
     hung.abort();
@@ -257,7 +171,7 @@ async fn an_attempt_whose_abandonment_makes_the_store_panic_is_left_to_its_lease
 
 #[tokio::test]
 async fn a_call_whose_begin_makes_the_store_panic_holds_nothing() {
-    let (bench, _) = remote(At::Begin);
+    let (bench, _) = remote(At::Verb(Verb::Begin));
     assert!(bench.spawn().await.unwrap_err().is_panic());
     assert_eq!(bench.idem.in_flight(), 0);
     assert_eq!(bench.run().await.unwrap(), 1);
@@ -266,7 +180,7 @@ async fn a_call_whose_begin_makes_the_store_panic_holds_nothing() {
 
 #[tokio::test]
 async fn whoever_waited_for_a_begin_that_made_the_store_panic_asks_again() {
-    let (bench, _) = remote(At::Begin);
+    let (bench, _) = remote(At::Verb(Verb::Begin));
     let first = bench.spawn();
     let others: Vec<_> = (0..5).map(|_| bench.spawn()).collect();
     assert!(first.await.unwrap_err().is_panic());

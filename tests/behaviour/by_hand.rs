@@ -1,6 +1,7 @@
 //! The plain API: begin, complete, fail, get, forget, resolve.
 
-use idempotent_runtime::store::{Binding, Forgotten, Resolved, State};
+use idempotent_runtime::protocol::{Binding, Forgotten, Resolved, StoreExt as _};
+use idempotent_runtime::store::State;
 use idempotent_runtime::{Abandon, Attempt, Begin, Error, ErrorKind, Mode, Operation, Resolution};
 use std::time::Duration;
 use support::{LEASE, both, until_async};

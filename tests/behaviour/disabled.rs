@@ -1,6 +1,6 @@
 //! An instance that is turned off runs every body, asks no store, and says so each time.
 
-use idempotent_runtime::store::Forgotten;
+use idempotent_runtime::protocol::Forgotten;
 use idempotent_runtime::testing::Verb;
 use idempotent_runtime::tokens::{Consumed, Tokens};
 use idempotent_runtime::{

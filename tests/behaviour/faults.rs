@@ -1,6 +1,7 @@
 //! What callers see when the store fails, verb by verb.
 
-use idempotent_runtime::store::{Binding, Forgotten, State, Store, StoreErrorKind};
+use idempotent_runtime::protocol::{Binding, Forgotten, StoreExt as _};
+use idempotent_runtime::store::{State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Abandon, Error, ErrorKind, OnStoreError};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! An operator frees a key that is held: its holder is told, and waiting callers go on.
 
 use crate::leases::hold;
-use idempotent_runtime::store::Forgotten;
+use idempotent_runtime::protocol::Forgotten;
 use idempotent_runtime::testing::Verb;
 use idempotent_runtime::{Abandon, ErrorKind};
 use support::{LEASE, both, neighbour, remote, until};

@@ -1,6 +1,7 @@
 //! A caller learns whether its value is the recorded one, and can ask for an error where it is not.
 
-use idempotent_runtime::store::{Binding, MemoryOptions, MemoryStore, Store as _, StoreErrorKind};
+use idempotent_runtime::protocol::{Binding, StoreExt as _};
+use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store as _, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{
     Answers, Begin, Config, Error, ErrorKind, Idempotency, Mode, OnStoreError, OnUnrecorded,
@@ -110,9 +111,9 @@ async fn a_vanished_record_that_was_written_again_holds_the_value() {
 async fn vanishing(bench: &Bench) -> Outcome<u8> {
     let key = bench.op().record_key().unwrap();
     let body = async {
-        let token = bench.store.get(&key).await.unwrap().unwrap().head.attempt;
+        let token = bench.store.load(&key).await.unwrap().unwrap().head.attempt;
         bench.store.release(&key, &token, EXPIRE, Binding::Lifted).await.unwrap();
-        assert_eq!(bench.store.get(&key).await.unwrap(), None);
+        assert_eq!(bench.store.load(&key).await.unwrap(), None);
         Ok::<u8, Error>(7)
     };
     bench.op().run_detailed(body).await.unwrap()

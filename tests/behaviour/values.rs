@@ -1,7 +1,8 @@
 //! Values: kept, limited, encrypted, and never misread.
 
 use idempotent_runtime::codec::{Encryption, MessagePack};
-use idempotent_runtime::store::{IfGone, MemoryOptions, MemoryStore, Store};
+use idempotent_runtime::protocol::{IfGone, StoreExt as _};
+use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
 use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode, OnStoreError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -11,7 +11,8 @@ use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
 use idempotent_http::{IdempotencyLayer, RecordHandle, Streaming, problem};
 use idempotent_runtime::codec::Encryption;
 use idempotent_runtime::problem::ProblemType;
-use idempotent_runtime::store::{Forgotten, Resolved, State};
+use idempotent_runtime::protocol::{Forgotten, Resolved};
+use idempotent_runtime::store::State;
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Abandon, Config, ErrorKind, Idempotency};
 use std::time::Duration;
@@ -300,7 +301,7 @@ async fn responses_of_operators_are_encrypted_like_all_others() {
     is_the_decision(&server.post_body("/orders", "k", "one").await);
     let found = record.get().await.unwrap().unwrap();
     assert_eq!(found.response.unwrap().body(), decided().body());
-    let stored = idem.store().get(&record.record_key().unwrap()).await.unwrap().unwrap();
+    let stored = idem.store().load(&record.record_key().unwrap()).await.unwrap().unwrap();
     let bytes = stored.value.unwrap();
     assert!(!bytes.as_bytes().windows(6).any(|window| window == b"binary"));
 }
@@ -323,7 +324,7 @@ async fn the_documented_names_of_records_are_theirs() {
     assert!(!format!("{record:?}").contains("7f3a"));
     let server = bench.serve(bench.layer(), number).await;
     assert_eq!(server.post("/orders", "7f3a").await.status, StatusCode::OK);
-    assert!(bench.idem.store().get(&record.record_key().unwrap()).await.unwrap().is_some());
+    assert!(bench.idem.store().load(&record.record_key().unwrap()).await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use idempotent_http::Payload;
 use idempotent_runtime::problem::ProblemType;
-use idempotent_runtime::store::Forgotten;
+use idempotent_runtime::protocol::Forgotten;
 use std::time::Duration;
 use support::until;
 

@@ -4,7 +4,7 @@
 //! answer that takes long is a caller that does not go on once it has it. So replies are either
 //! lost or there at once.
 
-use crate::record::{Answer, Attempt, Record, Request, Ticks, Verb};
+use crate::record::{Answer, Attempt, Request, Ticks, Verb};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Caller {
@@ -21,7 +21,6 @@ pub(crate) enum Phase {
     Asking {
         request: Attempt,
         left: Ticks,
-        peeked: Option<Peeked>,
     },
     /// Fresh has arrived. A renewal may be under way, sent so long ago; if the key is to block and
     /// is not armed yet, it is an arming.
@@ -37,14 +36,6 @@ pub(crate) enum Phase {
     Running {
         attempt: Attempt,
     },
-}
-
-/// What a `begin` has read before it knows enough to answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Peeked {
-    pub(crate) record: Record,
-    /// Read after the record, maybe of another one.
-    pub(crate) ttl: Option<Ticks>,
 }
 
 /// What a caller makes of a renewal that was answered after its lease had ended.

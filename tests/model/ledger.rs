@@ -96,7 +96,7 @@ impl Ledger {
     /// The store changes its record.
     pub(crate) fn writes(&mut self, old: Option<Kept>, change: Change, terms: &Terms) {
         let new = match change {
-            Change::None => return,
+            Change::None | Change::Extend(_) => return,
             Change::Put(kept) => Some(kept.record),
             Change::Delete => None,
         };

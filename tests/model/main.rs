@@ -20,7 +20,7 @@ use self::record::{Completion, Terms};
 use self::seen::{Event, Seen};
 use self::world::{Guard, Operator, Pauses, Protocol, Store};
 use idempotent_runtime::Abandon;
-use idempotent_runtime::store::Binding;
+use idempotent_runtime::protocol::Binding;
 
 const ALL_ENDS: &[End] = &[End::Value, End::LateValue, End::Error, End::FinalError, End::Drop];
 

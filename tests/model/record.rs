@@ -1,11 +1,12 @@
-//! The store of the model: one record and its time to live, changed by the functions of
-//! [`table`](idempotent_runtime::store::table) and by nothing else.
+//! The record of the model and its time to live, and requests as the
+//! [`protocol`](idempotent_runtime::protocol) takes them.
 
-use idempotent_runtime::store::table::{self, Living, Write};
-use idempotent_runtime::store::{
-    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Head, IfGone,
-    Renewed, Resolution, Resolved, Settled, State, Token,
+use idempotent_runtime::protocol::table::Write;
+use idempotent_runtime::protocol::{
+    BeginRequest, Begun, Binding, Failure, IfGone, Progress, Request as _, Resolution, Resolve,
+    Resolved, Update, Updated,
 };
+use idempotent_runtime::store::{AttemptId, Claim, Found, Head, State, Token, Value};
 use idempotent_runtime::{Abandon, Fingerprint};
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -133,119 +134,89 @@ pub(crate) enum Answer {
 pub(crate) enum Change {
     None,
     Put(Kept),
+    /// It lives for so long, or longer if it would anyway.
+    Extend(Ticks),
     Delete,
 }
 
+/// A request as the protocol takes it.
+pub(crate) enum Typed {
+    Begin(BeginRequest),
+    Update(Update),
+    Resolve(Resolve),
+}
+
 impl Terms {
-    /// What the table says to `request`.
+    /// The table's answer to `request`, and what becomes of the record.
     pub(crate) fn step(&self, kept: Option<Kept>, request: Request) -> (Answer, Change) {
+        let found = kept.map(|kept| self.found(kept.record, Some(kept.ttl)));
+        let completes = matches!(request.verb, Verb::Complete | Verb::CompleteLate);
+        let found = found.filter(|_| !completes || self.completion == Completion::ByToken);
+        let (answer, write, value) = match self.typed(request) {
+            Typed::Begin(begin) => {
+                let (answer, write) = begin.step(found.as_ref());
+                (begun(&answer), write, None)
+            }
+            Typed::Update(update) => {
+                let (answer, write) = update.step(found.as_ref());
+                (updated(answer, request.verb), write, update.value().map(whose))
+            }
+            Typed::Resolve(resolve) => {
+                let (answer, write) = resolve.step(found.as_ref());
+                (resolved(answer), write, None)
+            }
+        };
+        let change = match write {
+            Write::Keep => Change::None,
+            Write::Delete => Change::Delete,
+            Write::Put { head, ttl } => {
+                Change::Put(Kept { record: abstracted(head, value), ttl: ticks(ttl) })
+            }
+            Write::Extend { ttl } => Change::Extend(ticks(ttl)),
+        };
+        (answer, change)
+    }
+
+    pub(crate) fn typed(&self, request: Request) -> Typed {
         let Request { verb, attempt } = request;
-        let living = kept.map(|kept| self.living(kept));
         let id = self.id(attempt);
-        let retention = time(self.retention);
-        match verb {
+        let (retention, binding) = (time(self.retention), self.binding);
+        let value = Some(Value::from(&[attempt.token][..]));
+        let to = match verb {
             Verb::Begin => {
                 let AttemptId { token, fence: fence_seed, fingerprint, claim, .. } = id;
-                let request = BeginRequest { token, fingerprint, fence_seed, claim };
-                let (answer, write) = table::begin(living, &request);
-                let value = kept.and_then(|kept| kept.record.value);
-                (begun(&answer, value), self.change(write, None))
+                return Typed::Begin(BeginRequest { token, fingerprint, fence_seed, claim });
             }
-            Verb::Renew => {
-                let (answer, write) = table::renew(living, &id, time(self.lease));
-                let answer = match answer {
-                    Renewed::Extended => Answer::Extended,
-                    Renewed::Lost => Answer::Lost,
-                };
-                (answer, self.change(write, None))
-            }
-            Verb::Arm => {
-                let (answer, write) = table::arm(living, &id, time(self.block_linger));
-                let answer = match answer {
-                    Armed::Done => Answer::Extended,
-                    Armed::Lost => Answer::Lost,
-                };
-                (answer, self.change(write, None))
-            }
-            Verb::Complete | Verb::CompleteLate => {
-                let living = living.filter(|_| self.completion == Completion::ByToken);
-                let if_gone = match verb {
-                    Verb::CompleteLate => IfGone::Leave,
-                    _ => IfGone::Rewrite,
-                };
-                let (answer, write) = table::complete(living, &id, retention, if_gone);
-                let answer = match answer {
-                    Completed::Stored | Completed::StoredWithoutValue => Answer::Done,
-                    Completed::Vanished => Answer::Vanished,
-                    Completed::Gone => Answer::Gone,
-                    Completed::Superseded => Answer::Superseded,
-                };
-                (answer, self.change(write, Some(attempt.token)))
-            }
-            Verb::Fail => {
-                let failure = Failure::Free(self.binding);
-                self.settled(table::fail(living, &id, &failure, retention), None)
-            }
-            Verb::FailFinal => {
-                let step = table::fail(living, &id, &Failure::Final(None), retention);
-                self.settled(step, Some(attempt.token))
-            }
-            Verb::Abandon => {
-                self.settled(table::abandon(living, &id, retention, self.binding), None)
-            }
-            Verb::Release => {
-                self.settled(table::release(living, &id, retention, self.binding), None)
-            }
+            Verb::Renew => Progress::Renewed { lease: time(self.lease) },
+            Verb::Arm => Progress::Armed { linger: time(self.block_linger) },
+            Verb::Complete => Progress::Completed { value, retention, if_gone: IfGone::Rewrite },
+            Verb::CompleteLate => Progress::Completed { value, retention, if_gone: IfGone::Leave },
+            Verb::Fail => Progress::Failed { failure: Failure::Free(binding), retention },
+            Verb::FailFinal => Progress::Failed { failure: Failure::Final(value), retention },
+            Verb::Abandon => Progress::Abandoned { retention, binding },
+            Verb::Release => Progress::Released { retention, binding },
             Verb::ResolveSucceeded => {
-                self.resolved(table::resolve(living, &Resolution::Succeeded(()), retention))
+                let resolution = Resolution::Succeeded(None);
+                return Typed::Resolve(Resolve { resolution, retention });
             }
             Verb::ResolveRetry => {
-                self.resolved(table::resolve(living, &Resolution::<()>::Retry, retention))
+                return Typed::Resolve(Resolve { resolution: Resolution::Retry, retention });
             }
-        }
+        };
+        Typed::Update(Update { attempt: id, to })
+    }
+
+    /// A record as a store shows it.
+    pub(crate) fn found(&self, record: Record, ttl: Option<Ticks>) -> Found {
+        let Record { attempt, state, payload, value } = record;
+        let attempt = AttemptId { fingerprint: payload.map(fingerprint), ..self.id(attempt) };
+        let value = value.map(|whose| Value::from(&[whose][..]));
+        Found { head: Head { attempt, state }, value, ttl: ttl.map(time) }
     }
 
     /// What is left of the lease of a record that is being processed.
     pub(crate) fn lease_left(&self, kept: Kept) -> Ticks {
-        let Living { head, ttl } = self.living(kept);
-        ticks(head.lease_left(ttl))
-    }
-
-    fn settled(&self, step: table::Step<Settled>, value: Option<u8>) -> (Answer, Change) {
-        let answer = match step.0 {
-            Settled::Done => Answer::Done,
-            Settled::Vanished => Answer::Vanished,
-            Settled::Superseded => Answer::Superseded,
-        };
-        (answer, self.change(step.1, value))
-    }
-
-    fn resolved(&self, step: table::Step<Resolved>) -> (Answer, Change) {
-        let answer = match step.0 {
-            Resolved::Done => Answer::Done,
-            Resolved::NotFound => Answer::Vanished,
-            Resolved::NotIndeterminate(_) => Answer::Superseded,
-        };
-        (answer, self.change(step.1, None))
-    }
-
-    fn change(&self, write: Write, value: Option<u8>) -> Change {
-        match write {
-            Write::Keep => Change::None,
-            Write::Delete => Change::Delete,
-            Write::Put { head: Head { attempt, state }, ttl } => {
-                let payload = attempt.fingerprint.map(|it| it.to_bytes()[0]);
-                let attempt = abstracted(attempt);
-                let record = Record { attempt, state, value, payload };
-                Change::Put(Kept { record, ttl: ticks(ttl) })
-            }
-        }
-    }
-
-    fn living(&self, kept: Kept) -> Living {
-        let Kept { record: Record { attempt, state, payload, .. }, ttl } = kept;
-        let attempt = AttemptId { fingerprint: payload.map(fingerprint), ..self.id(attempt) };
-        Living { head: Head { attempt, state }, ttl: time(ttl) }
+        ticks(self.found(kept.record, None).head.lease_left(time(kept.ttl)))
     }
 
     /// The payload of the call that made a token.
@@ -268,14 +239,21 @@ impl Terms {
         };
         if attempt.armed { id.armed(time(block_linger)) } else { id }
     }
-
-    /// The linger of a record of this attempt.
-    pub(crate) fn linger_of(&self, attempt: Attempt) -> Ticks {
-        if attempt.armed { self.block_linger } else { self.linger }
-    }
 }
 
-fn abstracted(id: AttemptId) -> Attempt {
+/// The body whose value this is.
+fn whose(value: &Value) -> u8 {
+    value.as_bytes()[0]
+}
+
+/// A record of the model.
+pub(crate) fn abstracted(head: Head, value: Option<u8>) -> Record {
+    let Head { attempt, state } = head;
+    let payload = attempt.fingerprint.map(|it| it.to_bytes()[0]);
+    Record { attempt: attempt_of(attempt), state, value, payload }
+}
+
+fn attempt_of(id: AttemptId) -> Attempt {
     let AttemptId { token, number, fence, claim, .. } = id;
     let small = |number: u64| u8::try_from(number).expect("the model's numbers are small");
     Attempt {
@@ -286,16 +264,35 @@ fn abstracted(id: AttemptId) -> Attempt {
     }
 }
 
-fn begun(answer: &Begun<()>, value: Option<u8>) -> Answer {
+pub(crate) fn begun(answer: &Begun) -> Answer {
     match answer {
-        Begun::Fresh(attempt) => Answer::Fresh(abstracted(*attempt)),
+        Begun::Fresh(attempt) => Answer::Fresh(attempt_of(*attempt)),
         Begun::InFlight { .. } => Answer::InFlight,
         Begun::Indeterminate { .. } => Answer::Indeterminate,
-        Begun::Succeeded { .. } => Answer::Succeeded(value),
-        Begun::FailedFinal { .. } => Answer::FailedFinal(value),
+        Begun::Succeeded { value, .. } => Answer::Succeeded(value.as_ref().map(whose)),
+        Begun::FailedFinal { value, .. } => Answer::FailedFinal(value.as_ref().map(whose)),
         Begun::Superseded => Answer::Superseded,
         Begun::Mismatch => Answer::Mismatch,
         Begun::Taken { .. } => unreachable!("nobody takes a window"),
+    }
+}
+
+pub(crate) fn updated(answer: Updated, verb: Verb) -> Answer {
+    match (answer, verb) {
+        (Updated::Done, Verb::Arm | Verb::Renew) => Answer::Extended,
+        (_, Verb::Arm | Verb::Renew) => Answer::Lost,
+        (Updated::Done | Updated::DoneWithoutValue, _) => Answer::Done,
+        (Updated::Vanished, _) => Answer::Vanished,
+        (Updated::Gone, _) => Answer::Gone,
+        (Updated::Superseded, _) => Answer::Superseded,
+    }
+}
+
+pub(crate) fn resolved(answer: Resolved) -> Answer {
+    match answer {
+        Resolved::Done => Answer::Done,
+        Resolved::NotFound => Answer::Vanished,
+        Resolved::NotIndeterminate(_) => Answer::Superseded,
     }
 }
 
@@ -307,6 +304,6 @@ fn time(ticks: Ticks) -> Duration {
     Duration::from_secs(ticks.into())
 }
 
-fn ticks(time: Duration) -> Ticks {
+pub(crate) fn ticks(time: Duration) -> Ticks {
     u8::try_from(time.as_secs()).expect("the model's times are short")
 }

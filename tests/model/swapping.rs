@@ -1,125 +1,139 @@
-//! A store that cannot apply a verb in one step, as the one on Redis: it reads, asks the table, and
-//! replaces what it read on the condition that it is still there. Anything may happen in between.
+//! A store that can do no more than compare and swap, and the [`Exchange`] that brings requests about
+//! in it: the code of the product, one message at a time. Anything may happen in between.
 
-use crate::caller::{Peeked, Phase};
-use crate::record::{Answer, Change, Kept, Record, Request, Ticks, Verb};
+use crate::caller::Phase;
+use crate::record::{
+    Answer, Change, Kept, Record, Request, Typed, abstracted, begun, resolved, ticks, updated,
+};
 use crate::seen::Event;
 use crate::world::{Guard, Protocol, Reply, Store, Swap, World};
-use idempotent_runtime::store::State;
+use idempotent_runtime::protocol::{self, Action, Exchange};
+use idempotent_runtime::store::{Found, Next, Record as Loaded, Seen, Swap as Sent, Swapped};
+
+/// What an exchange has been told.
+enum Told {
+    Nothing,
+    /// A swap has found this record, and not how long it lives.
+    Found(Found),
+    /// The record was loaded.
+    Loaded(Option<Loaded>),
+}
+
+/// What an exchange does next.
+enum Then {
+    Load,
+    Swap(Sent, Answer),
+    Answer(Answer),
+}
+
+/// What follows from what an exchange has been told.
+fn then<R: protocol::Request>(
+    request: R,
+    told: Told,
+    answer: impl Fn(R::Answer) -> Answer,
+) -> Then {
+    let mut exchange = Exchange::new(request);
+    match told {
+        Told::Nothing => {}
+        Told::Found(found) => {
+            exchange.next().expect("nobody has contended yet");
+            assert!(exchange.swapped(Swapped::Found(Some(found))).is_none());
+        }
+        Told::Loaded(record) => exchange.loaded(record),
+    }
+    match exchange.next().expect("nobody has contended yet") {
+        Action::Load => Then::Load,
+        Action::Swap(swap) => {
+            let done = exchange.swapped(Swapped::Done).expect("what is done is answered");
+            Then::Swap(swap, answer(done))
+        }
+        Action::Confirm(done) | Action::Answer(done) => Then::Answer(answer(done)),
+    }
+}
 
 impl Protocol {
-    /// The write that follows from what its caller can tell without reading: that there is no
-    /// record yet, or that the one it holds is still there.
-    pub(crate) fn guess(&self, request: Request) -> Option<Swap> {
-        let Request { verb, attempt } = request;
-        let guess = match verb {
-            Verb::ResolveSucceeded | Verb::ResolveRetry => return None,
-            Verb::Begin => None,
-            _ => {
-                let payload = self.terms.payload(attempt.token);
-                Some(Record { attempt, state: State::Processing, value: None, payload })
-            }
+    fn then(&self, request: Request, told: Told) -> Then {
+        match self.terms.typed(request) {
+            Typed::Begin(begin) => then(begin, told, |answer| begun(&answer)),
+            Typed::Update(update) => then(update, told, |answer| updated(answer, request.verb)),
+            Typed::Resolve(resolve) => then(resolve, told, resolved),
+        }
+    }
+
+    fn swap_of(&self, request: Request, sent: Sent, answer: Answer) -> Swap {
+        let (seen, at_most) = match sent.seen {
+            Seen::Nothing => (None, None),
+            Seen::This { head, at_most } => (Some(abstracted(head, None)), at_most.map(ticks)),
         };
-        // No answer to these relies on how long the record lives.
-        let guess = guess.map(|record| Kept { record, ttl: Ticks::MAX });
-        self.propose(request, guess).ok()
+        let compared = matches!(self.store, Store::Swapping(Guard::TimeToLive, _));
+        let change = match sent.next {
+            Next::Put { head, value, ttl, .. } => {
+                let value = value.map(|value| value.as_bytes()[0]);
+                Change::Put(Kept { record: abstracted(head, value), ttl: ticks(ttl) })
+            }
+            Next::Extend { ttl } => Change::Extend(ticks(ttl)),
+            Next::Nothing => Change::Delete,
+        };
+        let at_most = at_most.filter(|_| compared);
+        Swap { request, seen, at_most, change, answer }
     }
 
-    /// Asks the table about what was read: the write that it calls for, else the answer.
-    fn propose(&self, request: Request, read: Option<Kept>) -> Result<Swap, Answer> {
-        let (answer, mut change) = self.terms.step(read, request);
-        if let (Verb::Renew, Answer::Extended, Some(kept)) = (request.verb, answer, read) {
-            // The server compares how long the record lives, when the renewal arrives.
-            let linger = self.terms.linger_of(kept.record.attempt);
-            change = Change::Put(Kept { ttl: linger + self.terms.lease, ..kept });
+    /// The swap that follows from what its sender can tell without reading: that there is no record
+    /// yet, or that the one it holds is still there.
+    pub(crate) fn guess(&self, request: Request) -> Option<Swap> {
+        match self.then(request, Told::Nothing) {
+            Then::Swap(sent, answer) => Some(self.swap_of(request, sent, answer)),
+            Then::Load | Then::Answer(_) => None,
         }
-        if change == Change::None {
-            return Err(answer);
-        }
-        // Renewals change nothing but the time to live, so whoever relies on it compares it, too.
-        let relies_on_time = read.filter(|kept| {
-            kept.record.state == State::Processing
-                && self.terms.lease_left(*kept) == 0
-                && request.verb != Verb::Renew
-                && matches!(self.store, Store::Swapping(Guard::TimeToLive, _))
+    }
+
+    /// Answers, or sends what is to be written, now that the record was loaded.
+    pub(crate) fn look(&self, world: &mut World, request: Request, reply: Reply) {
+        let loaded = world.kept.map(|Kept { record, ttl }| {
+            let Found { head, value, ttl } = self.terms.found(record, Some(ttl));
+            Loaded::new(head, value, ttl.unwrap_or_default())
         });
-        let at_most = relies_on_time.map(|kept| self.terms.linger_of(kept.record.attempt));
-        Ok(Swap { request, seen: read.map(|kept| kept.record), at_most, change, answer })
+        self.go_on(world, request, Told::Loaded(loaded), reply);
     }
 
-    /// Answers, or sends what is to be written.
-    pub(crate) fn decide(
-        &self,
-        world: &mut World,
-        request: Request,
-        read: Option<Kept>,
-        reply: Reply,
-    ) {
-        match (self.propose(request, read), self.store) {
-            (Err(answer), _) => self.answer(world, request, answer, reply),
-            (Ok(swap), Store::Swapping(_, at_once)) => {
+    /// `begin` has found a record, and does not know how long that lives.
+    pub(crate) fn peek(&self, world: &mut World, index: usize) {
+        let Phase::Asking { request, .. } = world.callers[index].phase else { return };
+        let Some(Kept { record, .. }) = world.kept else { return };
+        let request = Request { verb: crate::record::Verb::Begin, attempt: request };
+        let told = Told::Found(self.terms.found(record, None));
+        self.go_on(world, request, told, Reply::Arrives);
+    }
+
+    fn go_on(&self, world: &mut World, request: Request, told: Told, reply: Reply) {
+        let Store::Swapping(_, at_once) = self.store else { return };
+        match self.then(request, told) {
+            // At any time: see `look`.
+            Then::Load => {}
+            Then::Answer(answer) => self.answer(world, request, answer, reply),
+            Then::Swap(sent, answer) => {
+                let swap = self.swap_of(request, sent, answer);
                 // What was guessed arrives at any time anyway.
                 let guessed = self.guess(request).is_some_and(|guess| guess.seen == swap.seen);
                 if !guessed && world.swaps.len() < at_once {
                     world.swaps.insert(swap);
                 }
             }
-            (Ok(_), Store::Atomic) => {}
         }
     }
 
     pub(crate) fn swap(&self, world: &mut World, swap: Swap, reply: Reply) {
         let Swap { request, seen, at_most, change, answer } = swap;
-        let ttl = world.kept.map_or(0, |kept| kept.ttl);
-        if world.kept.map(|kept| kept.record) != seen {
+        let bare = |kept: Kept| Record { value: None, ..kept.record };
+        if world.kept.map(bare) != seen {
             return;
         }
+        let ttl = world.kept.map_or(0, |kept| kept.ttl);
         if at_most.is_some_and(|at_most| ttl > at_most) {
             self.seen.note(Event::SwapOfLivingLeaseRefused);
             return;
         }
-        match (request.verb, change) {
-            (Verb::Renew, Change::Put(longer)) if longer.ttl <= ttl => {}
-            _ => self.write(world, request, change),
-        }
+        self.write(world, request, change);
         self.answer(world, request, answer, reply);
-    }
-
-    /// `begin` has found a record, and does not know how long it lives.
-    pub(crate) fn peek(&self, world: &mut World, index: usize) {
-        let Phase::Asking { request, peeked, .. } = &mut world.callers[index].phase else { return };
-        let Some(Kept { record, .. }) = world.kept else { return };
-        let request = Request { verb: Verb::Begin, attempt: *request };
-        let read = Some(Kept { record, ttl: Ticks::MAX });
-        match self.terms.step(read, request) {
-            (Answer::InFlight, _) => *peeked = Some(Peeked { record, ttl: None }),
-            _ => self.decide(world, request, read, Reply::Arrives),
-        }
-    }
-
-    /// It asks for the time to live. By now that may be another record's.
-    pub(crate) fn peek_ttl(&self, world: &mut World, index: usize) {
-        let Phase::Asking { request, peeked, .. } = &mut world.callers[index].phase else { return };
-        let Some(Peeked { record, .. }) = peeked.take() else { return };
-        let Some(Kept { ttl, .. }) = world.kept else { return };
-        let request = Request { verb: Verb::Begin, attempt: *request };
-        let read = Some(Kept { record, ttl });
-        match self.terms.step(read, request) {
-            (Answer::Indeterminate, _) => *peeked = Some(Peeked { record, ttl: Some(ttl) }),
-            _ => self.decide(world, request, read, Reply::Arrives),
-        }
-    }
-
-    /// Whether the outcome is unknown: the record must be the same at the time that is known.
-    pub(crate) fn peek_again(&self, world: &mut World, index: usize) {
-        let Phase::Asking { request, peeked, .. } = &mut world.callers[index].phase else { return };
-        let Some(Peeked { record, ttl: Some(ttl) }) = peeked.take() else { return };
-        let request = Request { verb: Verb::Begin, attempt: *request };
-        match world.kept {
-            Some(kept) if kept.record == record && kept.ttl <= ttl => {
-                self.answer(world, request, Answer::Indeterminate, Reply::Arrives);
-            }
-            again => self.decide(world, request, again, Reply::Arrives),
-        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What was sent once may take effect at any time from then on, any number of times, or never.
 
-use crate::caller::{Caller, End, LateRenewals, Peeked, Phase};
+use crate::caller::{Caller, End, LateRenewals, Phase};
 use crate::ledger::{Ended, Ledger};
 use crate::record::{Answer, Attempt, Change, Kept, NOBODY, Record, Request, Terms, Ticks, Verb};
 use crate::seen::{Event, Seen};
@@ -34,8 +34,8 @@ pub(crate) struct Protocol {
 pub(crate) enum Store {
     /// In one step.
     Atomic,
-    /// It reads, asks the table, and replaces what it read if that is still there. So many
-    /// replacements are under way at a time, at most.
+    /// By comparing and swapping, as the product's protocol does it. So many swaps are under way at a
+    /// time, at most, beside those that are guessed.
     Swapping(Guard, usize),
 }
 
@@ -98,12 +98,8 @@ pub(crate) enum Action {
     Swap(Swap, Reply),
     /// What it sent will not arrive again.
     Lose(Swap),
-    /// A `begin` that swaps has found a record.
+    /// A `begin` that swaps has found a record, and not how long that lives.
     Peek(usize),
-    /// It reads the time to live of whatever is there now.
-    PeekTtl(usize),
-    /// It looks again, since an outcome is unknown only if both were of one moment.
-    PeekAgain(usize),
     /// The caller, whose lease has little left or whose key is to be armed.
     Renew(usize),
     Start(usize),
@@ -166,13 +162,9 @@ impl Protocol {
         match caller.phase {
             Phase::Idle if caller.tokens < self.tokens[index] => actions.push(Action::Call(index)),
             Phase::Idle => {}
-            Phase::Asking { peeked, .. } => {
+            Phase::Asking { .. } => {
                 if self.store != Store::Atomic {
-                    actions.push(match peeked {
-                        None => Action::Peek(index),
-                        Some(Peeked { ttl: None, .. }) => Action::PeekTtl(index),
-                        Some(_) => Action::PeekAgain(index),
-                    });
+                    actions.push(Action::Peek(index));
                 }
                 actions.push(Action::GiveUp(index));
             }
@@ -206,15 +198,10 @@ impl Protocol {
                     self.swap(&mut world, swap, reply);
                 }
             }
-            Action::Look(request, reply) => {
-                let read = world.kept;
-                self.decide(&mut world, request, read, reply);
-            }
+            Action::Look(request, reply) => self.look(&mut world, request, reply),
             Action::Swap(swap, reply) => self.swap(&mut world, swap, reply),
             Action::Lose(swap) => drop(world.swaps.remove(&swap)),
             Action::Peek(index) => self.peek(&mut world, index),
-            Action::PeekTtl(index) => self.peek_ttl(&mut world, index),
-            Action::PeekAgain(index) => self.peek_again(&mut world, index),
             Action::Renew(index) => {
                 if let Phase::Granted { attempt, renewing, .. } = &mut world.callers[index].phase {
                     *renewing = Some(0);
@@ -257,7 +244,7 @@ impl Protocol {
         let token = self.tokens[..index].iter().sum::<u8>() + *made;
         let request = Attempt { token, number: 1, fence: self.seeds[index], armed: false };
         *made += 1;
-        *phase = Phase::Asking { request, left: self.terms.lease, peeked: None };
+        *phase = Phase::Asking { request, left: self.terms.lease };
         world.sent.insert(Request { verb: Verb::Begin, attempt: request });
     }
 
@@ -305,13 +292,20 @@ impl Protocol {
     }
 
     pub(crate) fn write(&self, world: &mut World, request: Request, change: Change) {
+        let change = match (change, world.kept) {
+            (Change::Extend(ttl), Some(kept)) if ttl > kept.ttl => {
+                Change::Put(Kept { ttl, ..kept })
+            }
+            (Change::Extend(_), _) => return,
+            (change, _) => change,
+        };
         world.ledger.writes(world.kept, change, &self.terms);
         if let (Verb::ResolveRetry, Change::Put(kept)) = (request.verb, change) {
             let Attempt { token, .. } = kept.record.attempt;
             world.ledger.ends(token, Ended::Resolved, self.terms.abandon);
         }
         match change {
-            Change::None => {}
+            Change::None | Change::Extend(_) => {}
             Change::Delete => world.kept = None,
             Change::Put(kept) => {
                 if let Some(old) = world.kept

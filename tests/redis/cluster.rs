@@ -4,10 +4,10 @@
 mod unserved;
 
 use idempotent_runtime::key::RecordKey;
-use idempotent_runtime::store::{
-    BeginRequest, Begun, Claim, IfGone, RedisStore, RenewRequest, Renewed, Store, StoreErrorKind,
-    Token,
+use idempotent_runtime::protocol::{
+    BeginRequest, Begun, IfGone, Progress, StoreExt as _, Update, Updated,
 };
+use idempotent_runtime::store::{Claim, RedisStore, Store, StoreErrorKind, Token};
 use idempotent_runtime::testing::{Ledger, contract, differential};
 use idempotent_runtime::{Abandon, Begin, Config, Error, Idempotency, Mode};
 use std::ops::Range;
@@ -95,11 +95,12 @@ async fn a_cluster_is_told_from_one_of_its_nodes() {
         let Begun::Fresh(attempt) = store.begin(&key, &request).await.unwrap() else {
             panic!("{number} is not free");
         };
-        held.push(RenewRequest { key, attempt, lease: Duration::from_secs(60) });
+        let to = Progress::Renewed { lease: Duration::from_secs(60) };
+        held.push((key, Update { attempt, to }));
     }
-    for (renewed, held) in store.renew_many(&held).await.into_iter().zip(&held) {
-        assert_eq!(renewed.unwrap(), Renewed::Extended);
-        let ttl = store.get(&held.key).await.unwrap().unwrap().ttl;
+    for (renewed, held) in store.execute_many(held.clone()).await.into_iter().zip(&held) {
+        assert_eq!(renewed.unwrap(), Updated::Done);
+        let ttl = store.load(&held.0).await.unwrap().unwrap().ttl;
         assert!(ttl > Duration::from_secs(50), "{ttl:?} are left");
     }
 }
@@ -280,7 +281,7 @@ async fn leases_are_renewed_while_their_slots_move() {
     let cluster = Cluster::start(&installed()).await;
     let store = store(&cluster).await;
     let keys = (0..).map(|number: u32| RecordKey::from(&*format!("renewed|{number}")));
-    let mut held = Vec::new();
+    let (mut held, mut lease) = (Vec::new(), LENGTH);
     for key in keys.filter(|key| lies_in(SLOTS, key)).take(8) {
         let claim = Claim::Lease { lease: LENGTH, linger: LENGTH, abandon: Abandon::Retry };
         let token = Token::random();
@@ -288,7 +289,7 @@ async fn leases_are_renewed_while_their_slots_move() {
         let Begun::Fresh(attempt) = store.begin(&key, &request).await.unwrap() else {
             panic!("{key:?} is not free");
         };
-        held.push(RenewRequest { key, attempt, lease: LENGTH });
+        held.push((key, Update { attempt, to: Progress::Renewed { lease } }));
     }
     let slots_move = async {
         for (from, to) in [(0, 1), (1, 2), (2, 0)] {
@@ -301,14 +302,17 @@ async fn leases_are_renewed_while_their_slots_move() {
     let mut renewals = 0;
     // Each lease is a little longer than the one before, so that each renewal writes.
     loop {
-        held.iter_mut().for_each(|held| held.lease += Duration::from_millis(1));
-        let renewed = store.renew_many(&held);
+        lease += Duration::from_millis(1);
+        for (_, update) in &mut held {
+            update.to = Progress::Renewed { lease };
+        }
+        let renewed = store.execute_many(held.clone());
         let moved = tokio::select! {
             biased;
             () = &mut slots_move => true,
             answers = renewed => {
                 for answer in answers {
-                    assert_eq!(answer.unwrap(), Renewed::Extended);
+                    assert_eq!(answer.unwrap(), Updated::Done);
                 }
                 renewals += 1;
                 false
@@ -319,8 +323,8 @@ async fn leases_are_renewed_while_their_slots_move() {
         }
     }
     assert!(renewals > 10, "{renewals} renewals while slots moved");
-    for RenewRequest { key, attempt, lease } in held {
-        let ttl = store.get(&key).await.unwrap().unwrap().ttl;
+    for (key, Update { attempt, .. }) in held {
+        let ttl = store.load(&key).await.unwrap().unwrap().ttl;
         assert!(ttl > lease + LENGTH - Duration::from_secs(30), "{ttl:?} are left");
         store.complete(&key, &attempt, None, LENGTH, IfGone::Rewrite).await.unwrap();
     }

@@ -230,7 +230,7 @@ fn outside_a_runtime_the_store_says_so() {
     let store = runtime.block_on(RedisStore::connect(&server.url())).unwrap();
     drop(runtime);
     let key = idempotent_runtime::key::RecordKey::from("k");
-    let mut get = store.get(&key);
+    let mut get = store.load(&key);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let std::task::Poll::Ready(Err(error)) = std::pin::Pin::new(&mut get).poll(&mut context) else {
         panic!("it is answered");

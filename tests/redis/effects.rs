@@ -212,3 +212,15 @@ async fn a_full_server_refuses_an_effect_before_it_happens() {
     assert_eq!((error.kind(), error.body_ran()), (ErrorKind::StoreFull, false));
     assert_eq!(shop.stock().await, 10);
 }
+
+/// The record would lie where no call of the instance looks for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_on_another_store_than_its_instances_is_refused() {
+    let shop = Shop::open(RedisServer::start(), 10).await;
+    let other = RedisStore::connect(&shop._server.url()).await.unwrap();
+    let effect = Effect::new(DEDUCT).key("stock:{lamp}").arg(3);
+    let error = shop.order(1).run_effect::<i64>(&other, &effect).await.unwrap_err();
+    assert_eq!((error.kind(), error.body_ran()), (ErrorKind::Misconfigured, false));
+    assert!(error.to_string().contains("help: give it a clone"), "{error}");
+    assert_eq!(shop.stock().await, 10);
+}

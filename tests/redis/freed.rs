@@ -2,7 +2,7 @@
 
 use crate::site::{Process, Site, strong};
 use idempotent_runtime::ErrorKind;
-use idempotent_runtime::store::Forgotten;
+use idempotent_runtime::protocol::Forgotten;
 use std::time::Duration;
 use support::redis::binaries;
 use support::until_async;

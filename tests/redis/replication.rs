@@ -2,9 +2,11 @@
 
 use idempotent_runtime::Abandon;
 use idempotent_runtime::key::RecordKey;
+use idempotent_runtime::protocol::{
+    BeginRequest, Begun, IfGone, Progress, StoreExt as _, Update, Updated,
+};
 use idempotent_runtime::store::{
-    BeginRequest, Begun, Claim, Completed, IfGone, RedisBuilder, RedisStore, RenewRequest, Renewed,
-    Store, StoreError, StoreErrorKind, StoreFuture, Token,
+    Claim, RedisBuilder, RedisStore, StoreError, StoreErrorKind, StoreFuture, Token,
 };
 use idempotent_runtime::testing::Ledger;
 use idempotent_runtime::{Config, Error, ErrorKind, Idempotency, Mode};
@@ -46,10 +48,14 @@ async fn waits_for_replicas(
     };
 
     // A lease counts for as long as replicas know it, alone and among many.
-    let renewal = || RenewRequest { key: key.clone(), attempt, lease: 2 * LENGTH };
+    let to = Progress::Renewed { lease: 2 * LENGTH };
+    let renewal = || (key.clone(), Update { attempt, to: to.clone() });
     for count in [1, 2] {
         let renewals: Vec<_> = (0..count).map(|_| renewal()).collect();
-        let renew = || StoreFuture::new(async { store.renew_many(&renewals).await.pop().unwrap() });
+        let renew = || {
+            let renewed = store.execute_many(renewals.clone());
+            StoreFuture::new(async { renewed.await.pop().unwrap() })
+        };
         replicas.iter().for_each(|replica| replica.pause());
         let error = answered(renew).await.unwrap_err();
         assert_eq!(error.kind(), StoreErrorKind::NotReplicated, "{error}");
@@ -57,7 +63,7 @@ async fn waits_for_replicas(
         for master in masters {
             until_replicated(master, 1).await;
         }
-        assert_eq!(answered(renew).await.unwrap(), Renewed::Extended);
+        assert_eq!(answered(renew).await.unwrap(), Updated::Done);
     }
 
     replicas.iter().for_each(|replica| replica.pause());
@@ -72,7 +78,7 @@ async fn waits_for_replicas(
         until_replicated(master, 1).await;
     }
     let complete = || store.complete(&key, &attempt, None, LENGTH, IfGone::Rewrite);
-    assert_eq!(answered(complete).await.unwrap(), Completed::Stored);
+    assert_eq!(answered(complete).await.unwrap(), Updated::Done);
 }
 
 /// The answer, which may take a new connection.

@@ -1,7 +1,8 @@
 //! Bounds of a verb: the store's timeout, and the number of looks at a record.
 
 use idempotent_runtime::key::RecordKey;
-use idempotent_runtime::store::{BeginRequest, Claim, RedisStore, Store, StoreErrorKind, Token};
+use idempotent_runtime::protocol::{BeginRequest, StoreExt as _};
+use idempotent_runtime::store::{Claim, RedisStore, StoreErrorKind, Token};
 use idempotent_runtime::{Abandon, Config, Error, Idempotency, Mode};
 use std::io::Write;
 use std::sync::{Arc, Mutex};

@@ -15,8 +15,9 @@ use super::running::Running;
 use super::slots::{Shared, Turn, Waits};
 use crate::config::Mode;
 use crate::observe::WaitTimer;
+use crate::protocol::Begun;
 use crate::race::{First, race};
-use crate::store::{Begun, StoreError, StoreErrorKind, Value};
+use crate::store::{StoreError, StoreErrorKind, Value};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -14,9 +14,10 @@ use super::call::Prepared;
 use super::place::Place;
 use super::release;
 use crate::observe::{StoreTimer, WaitTimer};
+use crate::protocol::Begun;
+use crate::protocol::table::{self, Living};
 use crate::race::{First, race};
-use crate::store::table::{self, Living};
-use crate::store::{Begun, Record, State, StoreError, StoreErrorKind, Token, Watch};
+use crate::store::{Record, State, StoreError, StoreErrorKind, Token, Verb, Watch};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -230,9 +231,9 @@ pub(super) async fn look(call: &Prepared<'_>) -> Result<Looked, StoreError> {
     let mut backoff = Backoff::new(RESEND_PAUSE);
     let mut sends = 0;
     loop {
-        let timer = StoreTimer::start(&"get");
+        let timer = StoreTimer::start(&Verb::Get);
         let patience = core.sleep_until(core.clock.now().after(call.policy.lease));
-        let First::Left(answer) = race(core.store.get(&call.key), patience).await else {
+        let First::Left(answer) = race(core.store.load(&call.key), patience).await else {
             return Err(unanswered());
         };
         timer.stop();
@@ -247,7 +248,7 @@ pub(super) async fn look(call: &Prepared<'_>) -> Result<Looked, StoreError> {
 
 /// As [`look`], for a local store, which answers at once.
 pub(super) fn look_now(call: &Prepared<'_>) -> Result<Begun, StoreError> {
-    let _timer = StoreTimer::start(&"get");
-    let record = call.core().store.get(&call.key).now().unwrap_or_else(|_| Err(not_local()))?;
+    let _timer = StoreTimer::start(&Verb::Get);
+    let record = call.core().store.load(&call.key).now().unwrap_or_else(|_| Err(not_local()))?;
     Ok(Looked::new(call, record).answer)
 }

@@ -7,6 +7,7 @@
 //! are too many the oldest one goes.
 
 use crate::observe;
+use crate::store::Verb;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Mutex, Notify, lock};
 use std::collections::BTreeMap;
@@ -64,7 +65,7 @@ impl Backlog {
         };
         drop(releases);
         if let Some((_, oldest)) = oldest {
-            observe::dropped("release");
+            observe::dropped(Verb::Release);
             tracing::warn!(
                 target: "idempotent",
                 "too many releases are waiting for the store: the oldest is dropped"

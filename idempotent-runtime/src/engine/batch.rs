@@ -18,11 +18,10 @@ use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
 use crate::operation::Outcome;
+use crate::protocol::{BeginRequest, Begun, Binding, StoreExt as _, Updated};
 use crate::race::{First, race};
 use crate::store::future::all;
-use crate::store::{
-    Armed, BeginRequest, Begun, Binding, StoreError, StoreErrorKind, StoreFuture, Token,
-};
+use crate::store::{StoreError, StoreErrorKind, StoreFuture, Token, Verb};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::Arc;
@@ -226,8 +225,8 @@ async fn arm_many(core: &Core, acquired: &mut [Acquired<'_>]) {
             && !running.is_armed()
             && let Some(request) = running.lease().arm_request()
         {
+            requests.push((running.lease().key.clone(), request));
             granted.push(running);
-            requests.push(request);
         }
     }
     // They were sent together, so one time is the end of all of them.
@@ -235,12 +234,14 @@ async fn arm_many(core: &Core, acquired: &mut [Acquired<'_>]) {
         return;
     };
     let sent_at = core.clock.now();
-    let timer = StoreTimer::start(&"arm");
+    let timer = StoreTimer::start(&Verb::Arm);
     let patience = core.sleep_until(until);
-    let First::Left(answers) = race(core.store.arm_many(&requests), patience).await else { return };
+    let First::Left(answers) = race(core.store.execute_many(requests), patience).await else {
+        return;
+    };
     timer.stop();
     for (running, answer) in granted.into_iter().zip(answers) {
-        if let Ok(Armed::Done) = answer {
+        if let Ok(Updated::Done) = answer {
             running.lease().armed(sent_at);
         }
     }
@@ -335,9 +336,9 @@ async fn begin_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
         let asked = sent.open();
         let requests: Vec<_> = asked.iter().map(|&index| sent.rows[index].request()).collect();
         asked.iter().for_each(|&index| sent.rows[index].copies = Copies::Unanswered);
-        let timer = StoreTimer::start(&"begin");
+        let timer = StoreTimer::start(&Verb::Begin);
         let patience = core.sleep_until(core.clock.now().after(calls[0].policy.lease));
-        let First::Left(answers) = race(core.store.begin_many(&requests), patience).await else {
+        let First::Left(answers) = race(core.store.execute_many(requests), patience).await else {
             break;
         };
         timer.stop();

@@ -8,8 +8,9 @@ use super::slots::{BeginFuture, Sent};
 use crate::clock::Moment;
 use crate::observe::StoreTimer;
 use crate::options::Policy;
+use crate::protocol::{BeginRequest, Begun, StoreExt as _};
 use crate::race::{First, race};
-use crate::store::{BeginRequest, Begun, StoreError, StoreErrorKind, Token};
+use crate::store::{StoreError, StoreErrorKind, Token, Verb};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,7 @@ impl BeginAnswer {
 
 /// Asks a local store, which answers at once.
 pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, StoreError> {
-    let _timer = StoreTimer::start(&"begin");
+    let _timer = StoreTimer::start(&Verb::Begin);
     let request = call.request(Token::random(), now);
     call.core().store.begin(&call.key, &request).now().unwrap_or_else(|_| Err(not_local()))
 }
@@ -103,7 +104,7 @@ async fn send(call: &Prepared<'_>, slot: &mut Option<Box<Sent>>) -> BeginAnswer 
         });
         let sent_at = sent.at;
         sent.begin.get_or_insert_with(|| begin_future(call, sent.request));
-        let timer = StoreTimer::start(&"begin");
+        let timer = StoreTimer::start(&Verb::Begin);
         // A grant that comes later than this would be worth nothing.
         let patience = core.sleep_until(core.clock.now().after(call.policy.lease));
         let First::Left(answer) = race(poll_fn(|context| sent.poll_begin(context)), patience).await

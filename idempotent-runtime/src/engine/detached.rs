@@ -18,12 +18,13 @@ use super::body::Body;
 use super::call::{Prepared, Underway};
 use super::run::{Decision, conclude, decide, refuse, unprotected, verb};
 use super::running::Running;
-use super::settle::{Ended, Verb};
+use super::settle::End;
 use crate::answers::Answers;
 use crate::detach::{Detachable, Surroundings};
 use crate::error::{Error, ErrorKind};
 use crate::observe::{CallEnd, Ending};
 use crate::operation::Outcome;
+use crate::protocol::Updated;
 use crate::store::StoreFuture;
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -349,9 +350,9 @@ where
     let Finished { mut running, answer } = finished;
     let ended = match &answer {
         Ok(answer) => running.end(verb(&running, &answers, answer)),
-        Err(_) if running.has_started() => running.end(Verb::Abandon),
+        Err(_) if running.has_started() => running.end(End::Abandon),
         // Something else panicked before the body began. Dropped, the attempt is released.
-        Err(_) => StoreFuture::ready(Ok(Ended::Recorded)),
+        Err(_) => StoreFuture::ready(Ok(Updated::Done)),
     };
     let conclude = move |ended| match answer {
         Ok(answer) => conclude(&running, &answers, answer, ended, &mut end),

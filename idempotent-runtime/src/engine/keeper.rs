@@ -7,13 +7,16 @@ use super::calls::Calls;
 use super::lease::{Due, Leases};
 use crate::clock::Clock;
 use crate::observe;
+use crate::protocol::{StoreExt as _, Updated};
 use crate::race::{First, race};
-use crate::store::{Renewed, Store};
+use crate::store::Store;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Notify, run_on_thread, spawn_on};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle};
 
@@ -160,10 +163,11 @@ async fn keep(
     timers: Handle,
 ) {
     let mut cleanup_at = clock.now().after(cleanup_interval);
+    let mut cleanup: Option<Pin<Box<dyn Future<Output = Cleaned> + Send>>> = None;
     while !shared.closed.load(SeqCst) {
         if clock.now() >= cleanup_at {
-            let pause = if maintain(&*store) { Duration::from_millis(1) } else { cleanup_interval };
-            cleanup_at = clock.now().after(pause);
+            cleanup_at = clock.now().after(cleanup_interval);
+            cleanup.get_or_insert_with(|| Box::pin(clean_up(Arc::clone(&store))));
         }
         let due = shared.leases.look(&clock, cleanup_at);
         let next = due.next;
@@ -172,33 +176,63 @@ async fn keep(
             spawn_on(&timers, renew(Arc::clone(&store), clock.clone(), timers.clone(), due));
         }
         let asleep = clock.sleep_until(next, &timers);
-        race(asleep, shared.leases.keeper_is_needed()).await;
+        let woken = race(asleep, shared.leases.keeper_is_needed());
+        let Some(under_way) = &mut cleanup else {
+            woken.await;
+            continue;
+        };
+        if let First::Left(cleaned) = race(under_way.as_mut(), woken).await {
+            cleanup = None;
+            let pause = match cleaned {
+                Cleaned::All => cleanup_interval,
+                Cleaned::Some => Duration::from_millis(1),
+            };
+            cleanup_at = clock.now().after(pause);
+        }
     }
 }
 
-/// Lets the store clean up. `true` if there is more to do. A store that panics must not end the
-/// thread that renews leases.
-fn maintain(store: &dyn Store) -> bool {
-    let done = catch_unwind(AssertUnwindSafe(|| {
-        let done = store.maintain();
-        observe::maintained(done, store.usage());
-        done.more
-    }));
-    done.unwrap_or_else(|_| {
-        tracing::error!(target: "idempotent", "the store panicked while it cleaned up");
-        false
-    })
+/// The end of a cleanup.
+enum Cleaned {
+    All,
+    /// There is more to remove now.
+    Some,
+}
+
+/// Lets the store clean up. A store that panics must not end the thread that renews leases.
+async fn clean_up(store: Arc<dyn Store>) -> Cleaned {
+    let mut under_way = None;
+    let done = poll_fn(|context| {
+        let poll = || {
+            let under_way = under_way.get_or_insert_with(|| store.maintain());
+            Pin::new(under_way).poll(context)
+        };
+        match catch_unwind(AssertUnwindSafe(poll)) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    });
+    match done.await {
+        Ok(done) => {
+            observe::maintained(done, store.usage());
+            if done.more { Cleaned::Some } else { Cleaned::All }
+        }
+        Err(_) => {
+            tracing::error!(target: "idempotent", "the store panicked while it cleaned up");
+            Cleaned::All
+        }
+    }
 }
 
 async fn renew(store: Arc<dyn Store>, clock: Clock, timers: Handle, due: Due) {
     // An answer that comes later would confirm nothing, and what is due is asked for again.
     let patience = clock.sleep_until(due.worthless_from(), &timers);
-    let requests = due.requests();
-    let First::Left(answers) = race(store.renew_many(&requests), patience).await else { return };
+    let renewed = store.execute_many(due.requests());
+    let First::Left(answers) = race(renewed, patience).await else { return };
     for (lease, answer) in due.renew.iter().zip(answers) {
         match answer {
-            Ok(Renewed::Extended) => lease.extended(due.sent_at),
-            Ok(Renewed::Lost) => lease.lose(),
+            Ok(Updated::Done) => lease.extended(due.sent_at),
+            Ok(_) => lease.lose(),
             Err(error) => {
                 let operation: &str = &lease.operation;
                 tracing::warn!(target: "idempotent", operation, %error, "a lease was not renewed");

@@ -9,7 +9,8 @@ use crate::clock::{Clock, Moment};
 use crate::current::Current;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
-use crate::store::{ArmRequest, AttemptId, Binding, RenewRequest};
+use crate::protocol::{Binding, Progress, Update};
+use crate::store::AttemptId;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::sync::{CachePadded, Mutex, Notify, lock, shards, thread_number};
@@ -125,10 +126,10 @@ impl Lease {
 
     /// The request that arms the key before the body starts; `None` if the key does not block. The key
     /// counts as one that may be armed from here on.
-    pub(crate) fn arm_request(&self) -> Option<ArmRequest> {
+    pub(crate) fn arm_request(&self) -> Option<Update> {
         let linger = self.blocking.as_ref()?.claim.linger();
         self.may_block.store(true, Relaxed);
-        Some(ArmRequest { key: self.key.clone(), attempt: self.granted, linger })
+        Some(Update { attempt: self.granted, to: Progress::Armed { linger } })
     }
 
     /// The store armed the key; the request had been sent at `sent_at`.
@@ -370,11 +371,10 @@ impl Due {
         self.sent_at.after(longest.unwrap_or_default())
     }
 
-    pub(crate) fn requests(&self) -> Vec<RenewRequest> {
-        let request = |lease: &Arc<Lease>| RenewRequest {
-            key: lease.key.clone(),
-            attempt: *lease.attempt(),
-            lease: lease.length,
+    pub(crate) fn requests(&self) -> Vec<(RecordKey, Update)> {
+        let request = |lease: &Arc<Lease>| {
+            let to = Progress::Renewed { lease: lease.length() };
+            (lease.key.clone(), Update { attempt: *lease.attempt(), to })
         };
         self.renew.iter().map(request).collect()
     }

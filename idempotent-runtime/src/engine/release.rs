@@ -15,8 +15,9 @@ use super::settle::{Handoff, RETRY_PAUSE};
 use super::slots::Sent;
 use crate::key::RecordKey;
 use crate::observe::StoreTimer;
+use crate::protocol::{Begun, Binding, StoreExt as _};
 use crate::race::{First, race};
-use crate::store::{AttemptId, Begun, Binding, Claim};
+use crate::store::{AttemptId, Claim, Verb};
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
@@ -195,7 +196,7 @@ impl Unused {
         let Self { key, attempt, retention, binding, .. } = self;
         let release = core.store.release(key, attempt, *retention, *binding);
         let patience = core.sleep_until(core.clock.now().after(held_for(&self.attempt.claim)));
-        let _timer = StoreTimer::start(&"release");
+        let _timer = StoreTimer::start(&Verb::Release);
         match race(release, patience).await {
             First::Left(Ok(_)) => Tried::Acknowledged,
             First::Left(Err(_)) | First::Right(()) => Tried::Failed,

@@ -4,7 +4,7 @@ use super::acquire::Acquired;
 use super::awaited::MOST_FAILED;
 use super::call::Prepared;
 use super::running::Running;
-use super::settle::{Ended, Verb};
+use super::settle::End;
 use super::values::Kind;
 use crate::answers::{Answers, Encoding};
 use crate::codec::{CodecError, Codecs};
@@ -13,7 +13,8 @@ use crate::error::{Error, ErrorKind};
 use crate::observe::{self, CallEnd, Ending, names};
 use crate::operation::{Outcome, Recorded};
 use crate::options::whole_millis;
-use crate::store::{Failure, StoreError, StoreErrorKind, Value};
+use crate::protocol::{Failure, Updated};
+use crate::store::{StoreError, StoreErrorKind, Value};
 use std::any::type_name;
 
 /// The answer to a call that could not be made.
@@ -163,12 +164,12 @@ pub(super) fn conclude<T, E>(
     running: &Running<'_>,
     answers: &Answers<T, E>,
     answer: Result<T, E>,
-    ended: Result<Ended, StoreError>,
+    ended: Result<Updated, StoreError>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
     let operation = &running.lease().operation;
     match (answer, ended) {
-        (Ok(_), Ok(Ended::Superseded)) => {
+        (Ok(_), Ok(Updated::Superseded)) => {
             end.ends(Ending::Superseded);
             Err((answers.refuse)(running.error(ErrorKind::Superseded)))
         }
@@ -179,14 +180,14 @@ pub(super) fn conclude<T, E>(
             }
             let planned = running.planned();
             let recorded = match ended {
-                Ok(Ended::RecordedWithoutValue) => Recorded::WithoutValue,
-                Ok(Ended::Recorded | Ended::Vanished | Ended::Superseded) => planned,
+                Ok(Updated::DoneWithoutValue) => Recorded::WithoutValue,
+                Ok(Updated::Done | Updated::Vanished | Updated::Superseded) => planned,
                 // Nothing was to be recorded: the caller loses nothing by it.
-                Ok(Ended::Gone) | Err(_) if planned == Recorded::No => planned,
-                Ok(Ended::Gone) if running.on_unrecorded() == OnUnrecorded::Error => {
+                Ok(Updated::Gone) | Err(_) if planned == Recorded::No => planned,
+                Ok(Updated::Gone) if running.on_unrecorded() == OnUnrecorded::Error => {
                     return Err((answers.refuse)(gone(running)));
                 }
-                Ok(Ended::Gone) => Recorded::No,
+                Ok(Updated::Gone) => Recorded::No,
                 Err(error) => {
                     if running.on_unrecorded() == OnUnrecorded::Error {
                         let text = error.to_string();
@@ -202,7 +203,7 @@ pub(super) fn conclude<T, E>(
             Ok(Outcome { value, replayed: false, attempt, recorded })
         }
         (Err(error), ended) => {
-            if let Ok(Ended::Superseded) = ended {
+            if let Ok(Updated::Superseded) = ended {
                 observe::rare(names::FAILED_LATE, operation);
             }
             end.ends(Ending::Failed);
@@ -231,9 +232,9 @@ pub(super) fn verb<T, E>(
     running: &Running<'_>,
     answers: &Answers<T, E>,
     answer: &Result<T, E>,
-) -> Verb {
+) -> End {
     let values = &running.core().values;
-    let free = Verb::Fail(Failure::Free(running.lease().binding));
+    let free = End::Fail(Failure::Free(running.lease().binding));
     match answer {
         Ok(value) => {
             let retention = match answers.retention(value) {
@@ -246,10 +247,10 @@ pub(super) fn verb<T, E>(
                 false => None,
             };
             let value = encoded.and_then(|encoded| keep::<T>(running, Kind::Value, encoded));
-            Verb::Complete { value, retention }
+            End::Complete { value, retention }
         }
         Err(error) => match answers.encode_error(&values.codecs, error) {
-            Some(encoded) => Verb::Fail(Failure::Final(keep::<E>(running, Kind::Error, encoded))),
+            Some(encoded) => End::Fail(Failure::Final(keep::<E>(running, Kind::Error, encoded))),
             None => free,
         },
     }

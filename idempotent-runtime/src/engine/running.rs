@@ -8,7 +8,7 @@ use super::core::Core;
 use super::lease::{Lease, Terms};
 use super::place::Place;
 use super::release::{self, Copies, Unused};
-use super::settle::{self, Ended, Handoff, Settlement, Verb};
+use super::settle::{self, End, Handoff, Settlement};
 use crate::clock::Moment;
 use crate::config::{LONGEST, Mode, OnUnrecorded};
 use crate::current::{Current, enclosing};
@@ -16,10 +16,9 @@ use crate::error::{Error, ErrorKind};
 use crate::observe::{self, StoreTimer};
 use crate::options::Policy;
 use crate::outcome::Recorded;
+use crate::protocol::{StoreExt as _, Update, Updated};
 use crate::race::{First, race};
-use crate::store::{
-    Answer, ArmRequest, Armed, AttemptId, Renewed, StoreError, StoreErrorKind, StoreFuture, Token,
-};
+use crate::store::{Answer, AttemptId, StoreError, StoreErrorKind, StoreFuture, Token, Verb};
 use std::sync::Arc;
 
 /// A granted attempt. Dropped before its body started, it is released; dropped after, abandoned.
@@ -41,7 +40,7 @@ pub(crate) struct Running<'a> {
 enum Phase {
     Granted,
     Started,
-    Ended,
+    Updated,
 }
 
 impl<'a> Running<'a> {
@@ -139,8 +138,8 @@ impl<'a> Running<'a> {
                 return Err(too_late());
             };
             match answer? {
-                Renewed::Extended => self.lease.extended(now),
-                Renewed::Lost => return Err(lost()),
+                Updated::Done => self.lease.extended(now),
+                _ => return Err(lost()),
             }
             // This answer may have taken long, too.
             if self.lease.is_over() {
@@ -162,9 +161,9 @@ impl<'a> Running<'a> {
     ///
     /// Within the lease as it was granted: the keeper renews it meanwhile, and a caller whose body
     /// cannot start must not wait for as long as renewals are answered.
-    async fn arm(&mut self, request: &ArmRequest) -> Result<(), StoreError> {
+    async fn arm(&mut self, request: &Update) -> Result<(), StoreError> {
         let core = Arc::clone(self.instance.core());
-        let ArmRequest { key, attempt, linger } = request;
+        let key = &self.lease.key;
         let mut backoff = Backoff::new(RESEND_PAUSE);
         let until = self.lease.granted_until();
         loop {
@@ -173,8 +172,9 @@ impl<'a> Running<'a> {
                 return Err(too_late());
             }
             let patience = core.sleep_until(until);
-            let timer = StoreTimer::start(&"arm");
-            let First::Left(answer) = race(core.store.arm(key, attempt, *linger), patience).await
+            let timer = StoreTimer::start(&Verb::Arm);
+            let First::Left(answer) =
+                race(core.store.execute(key, request.clone()), patience).await
             else {
                 return Err(too_late());
             };
@@ -194,21 +194,19 @@ impl<'a> Running<'a> {
 
     /// Arms the key in a local store, which answers at once.
     pub(crate) fn arm_now(&self) -> Result<(), StoreError> {
-        let Some(ArmRequest { key, attempt, linger }) = self.lease.arm_request() else {
-            return Ok(());
-        };
+        let Some(request) = self.lease.arm_request() else { return Ok(()) };
         let core = self.instance.core();
         let sent_at = core.clock.now();
-        let answer = core.store.arm(&key, &attempt, linger).now();
+        let answer = core.store.execute(&self.lease.key, request).now();
         let answer = answer.unwrap_or_else(|_| Err(not_local()));
         self.armed(answer?, sent_at)
     }
 
     /// Takes the answer to an `arm` that was sent at `sent_at`.
-    pub(crate) fn armed(&self, answer: Armed, sent_at: Moment) -> Result<(), StoreError> {
+    pub(crate) fn armed(&self, answer: Updated, sent_at: Moment) -> Result<(), StoreError> {
         match answer {
-            Armed::Done => self.lease.armed(sent_at),
-            Armed::Lost => return Err(lost()),
+            Updated::Done => self.lease.armed(sent_at),
+            _ => return Err(lost()),
         }
         // The answer may have taken longer than what was left of the lease.
         if self.lease.is_over() { Err(too_late()) } else { Ok(()) }
@@ -248,14 +246,14 @@ impl<'a> Running<'a> {
 
     /// Notes what `verb` records. Here, where it fits beside the other choices: in the future of a
     /// call it would have to be held while the store is waited for.
-    fn plan(&mut self, verb: &Verb) {
+    fn plan(&mut self, verb: &End) {
         self.planned = match verb {
             _ if self.mode == Mode::Window => Recorded::No,
-            Verb::Complete { value: None, .. } if self.mode == Mode::Strong => {
+            End::Complete { value: None, .. } if self.mode == Mode::Strong => {
                 Recorded::WithoutValue
             }
-            Verb::Complete { .. } => Recorded::Yes,
-            Verb::Fail(_) | Verb::Abandon | Verb::Release => Recorded::No,
+            End::Complete { .. } => Recorded::Yes,
+            End::Fail(_) | End::Abandon | End::Release => Recorded::No,
         };
     }
 
@@ -276,7 +274,7 @@ impl<'a> Running<'a> {
             planned: self.planned,
             place: self.place.take(),
         };
-        self.phase = Phase::Ended;
+        self.phase = Phase::Updated;
         owned
     }
 
@@ -293,11 +291,11 @@ impl<'a> Running<'a> {
     /// Records how the body ended. An error means: not recorded yet; the keeper goes on trying.
     ///
     /// If this future is dropped, the keeper finishes it. To be called once.
-    pub(crate) fn end(&mut self, verb: Verb) -> Answer<'static, Ended> {
+    pub(crate) fn end(&mut self, verb: End) -> Answer<'static, Updated> {
         self.body_ended();
         self.plan(&verb);
         if self.mode == Mode::Window {
-            return StoreFuture::ready(Ok(Ended::Recorded));
+            return StoreFuture::ready(Ok(Updated::Done));
         }
         let core = self.instance.core();
         if core.local {
@@ -320,14 +318,14 @@ impl<'a> Running<'a> {
     }
 
     /// An end that is to be recorded together with others. `None` if there is nothing to record.
-    pub(crate) fn settle(&mut self, verb: Verb) -> Option<Settlement> {
+    pub(crate) fn settle(&mut self, verb: End) -> Option<Settlement> {
         self.body_ended();
         self.plan(&verb);
         (self.mode != Mode::Window).then(|| self.settlement(verb))
     }
 
     fn body_ended(&mut self) {
-        self.phase = Phase::Ended;
+        self.phase = Phase::Updated;
         self.lease.body_ended();
     }
 
@@ -340,7 +338,7 @@ impl<'a> Running<'a> {
     fn give_back(&mut self) {
         let core = Arc::clone(self.instance.core());
         if core.local {
-            self.settlement(Verb::Release).record_behind();
+            self.settlement(End::Release).record_behind();
             return;
         }
         settle::forget(&core, &self.lease);
@@ -348,7 +346,7 @@ impl<'a> Running<'a> {
         release::release_unused(&core, unused, self.place.take());
     }
 
-    fn settlement(&mut self, verb: Verb) -> Settlement {
+    fn settlement(&mut self, verb: End) -> Settlement {
         let core = Arc::clone(self.instance.core());
         Settlement::new(core, Arc::clone(&self.lease), self.place.take(), verb)
     }
@@ -356,14 +354,14 @@ impl<'a> Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if self.phase == Phase::Ended {
+        if self.phase == Phase::Updated {
             return;
         }
         self.lease.body_ended();
         match (self.phase, self.mode) {
             (Phase::Granted, _) => self.give_back(),
-            (Phase::Started, Mode::Window) | (Phase::Ended, _) => {}
-            (Phase::Started, _) => self.settlement(Verb::Abandon).record_behind(),
+            (Phase::Started, Mode::Window) | (Phase::Updated, _) => {}
+            (Phase::Started, _) => self.settlement(End::Abandon).record_behind(),
         }
     }
 }

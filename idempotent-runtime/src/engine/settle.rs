@@ -10,12 +10,10 @@ use super::slots::Shared;
 use crate::clock::Moment;
 use crate::error::{Error, ErrorKind};
 use crate::observe::{self, LoggedKey, StoreTimer, names};
+use crate::protocol::{Failure, IfGone, Progress, StoreExt as _, Update, Updated};
 use crate::race::{First, race};
 use crate::store::future::all;
-use crate::store::{
-    Answer, CompleteRequest, Completed, Failure, IfGone, Settled, StoreError, StoreErrorKind,
-    StoreFuture, Value,
-};
+use crate::store::{Answer, StoreError, StoreErrorKind, StoreFuture, Value, Verb};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,20 +32,20 @@ const LONGEST_TRY: Duration = Duration::from_secs(30);
 
 /// How an attempt ends.
 #[derive(Clone, Debug)]
-pub(crate) enum Verb {
+pub(crate) enum End {
     Complete { value: Option<Value>, retention: Duration },
     Fail(Failure),
     Abandon,
     Release,
 }
 
-impl Verb {
-    fn name(&self) -> &'static str {
+impl End {
+    fn verb(&self) -> Verb {
         match self {
-            Self::Complete { .. } => "complete",
-            Self::Fail(_) => "fail",
-            Self::Abandon => "abandon",
-            Self::Release => "release",
+            Self::Complete { .. } => Verb::Complete,
+            Self::Fail(_) => Verb::Fail,
+            Self::Abandon => Verb::Abandon,
+            Self::Release => Verb::Release,
         }
     }
 
@@ -73,28 +71,13 @@ enum Worth {
     Release,
 }
 
-/// What the record says afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    Recorded,
-    /// Recorded, but there was no room for the value.
-    RecordedWithoutValue,
-    /// The record had vanished, and is there again if it was completed.
-    Vanished,
-    /// The record had vanished after the lease was lost, and stays away: the answer is not
-    /// recorded.
-    Gone,
-    /// Another attempt had taken over.
-    Superseded,
-}
-
 /// An end to be recorded.
 #[derive(Debug)]
 pub(crate) struct Settlement {
     core: Arc<Core>,
     lease: Arc<Lease>,
     place: Option<Box<Place>>,
-    verb: Verb,
+    end: End,
 }
 
 impl Settlement {
@@ -102,29 +85,29 @@ impl Settlement {
         core: Arc<Core>,
         lease: Arc<Lease>,
         place: Option<Box<Place>>,
-        verb: Verb,
+        end: End,
     ) -> Self {
-        Self { core, lease, place, verb }
+        Self { core, lease, place, end }
     }
 
     /// Records it in a local store.
-    pub(crate) fn record_now(self) -> Result<Ended, StoreError> {
-        let answer = self.send().now().unwrap_or_else(|| Err(not_local()));
+    pub(crate) fn record_now(self) -> Result<Updated, StoreError> {
+        let answer = self.send().now().unwrap_or_else(|_| Err(not_local()));
         self.finish(answer)
     }
 
     /// Records it. If the first try fails the keeper goes on trying, and the error is returned.
-    pub(crate) async fn record(self) -> Result<Ended, StoreError> {
-        let timer = StoreTimer::start(&self.verb.name());
+    pub(crate) async fn record(self) -> Result<Updated, StoreError> {
+        let timer = StoreTimer::start(&self.end.verb());
         let answer = self.send_within(self.lease.length()).await;
         timer.stop();
         self.finish(answer)
     }
 
-    fn finish(self, answer: Result<Ended, StoreError>) -> Result<Ended, StoreError> {
+    fn finish(self, answer: Result<Updated, StoreError>) -> Result<Updated, StoreError> {
         match answer {
             Ok(ended) => self.conclude(Some(ended)),
-            Err(_) if matches!(self.verb, Verb::Release) && !self.core.local => self.release(),
+            Err(_) if matches!(self.end, End::Release) && !self.core.local => self.release(),
             Err(ref error) if is_final(error) => self.give_up(error),
             Err(_) => {
                 let core = Arc::clone(&self.core);
@@ -150,13 +133,13 @@ impl Settlement {
 
     /// The loss if this end is never recorded.
     fn worth(&self) -> Worth {
-        match &self.verb {
-            Verb::Complete { .. } | Verb::Fail(Failure::Final(_)) => Worth::Answer,
+        match &self.end {
+            End::Complete { .. } | End::Fail(Failure::Final(_)) => Worth::Answer,
             // Unless it is recorded, the key blocks until an operator resolves it.
-            Verb::Fail(Failure::Free(_)) | Verb::Abandon if self.lease.blocks() => Worth::Answer,
-            Verb::Release if self.lease.may_block() => Worth::Answer,
-            Verb::Fail(Failure::Free(_)) | Verb::Abandon => Worth::Lease,
-            Verb::Release => Worth::Release,
+            End::Fail(Failure::Free(_)) | End::Abandon if self.lease.blocks() => Worth::Answer,
+            End::Release if self.lease.may_block() => Worth::Answer,
+            End::Fail(Failure::Free(_)) | End::Abandon => Worth::Lease,
+            End::Release => Worth::Release,
         }
     }
 
@@ -173,9 +156,7 @@ impl Settlement {
     async fn persist(self, expires: Moment) {
         let Self { core, lease, .. } = &self;
         let room = match self.worth() {
-            Worth::Answer => {
-                core.backlog.admit_answer(self.verb.bytes() + lease.key.as_str().len())
-            }
+            Worth::Answer => core.backlog.admit_answer(self.end.bytes() + lease.key.as_str().len()),
             Worth::Lease | Worth::Release => None,
         };
         let mut backoff = Backoff::up_to(RETRY_PAUSE, LONGEST_PAUSE);
@@ -196,7 +177,7 @@ impl Settlement {
 
     /// Tells that this end is not recorded and never will be.
     fn give_up(self, error: &StoreError) {
-        observe::dropped(self.verb.name());
+        observe::dropped(self.end.verb());
         let operation: &str = &self.lease.operation;
         let key = self.lease.logged_key(&self.core);
         tracing::error!(
@@ -206,8 +187,8 @@ impl Settlement {
         self.conclude(None);
     }
 
-    fn send(&self) -> Sending<'_> {
-        send(&self.core, &self.lease, &self.verb)
+    fn send(&self) -> Answer<'_, Updated> {
+        send(&self.core, &self.lease, &self.end)
     }
 
     /// Sends it. A store that swallows it is one that does not answer: it is to be sent again, and
@@ -215,7 +196,7 @@ impl Settlement {
     fn send_within(
         &self,
         patience: Duration,
-    ) -> impl Future<Output = Result<Ended, StoreError>> + Send + use<'_> {
+    ) -> impl Future<Output = Result<Updated, StoreError>> + Send + use<'_> {
         let patience = self.core.sleep_until(self.core.clock.now().after(patience));
         let answer = race(self.send(), patience);
         async {
@@ -227,13 +208,13 @@ impl Settlement {
     }
 
     /// The lease is no longer renewed, and those who wait in this process are told.
-    fn conclude(mut self, ended: Option<Ended>) {
+    fn conclude(mut self, updated: Option<Updated>) {
         if let Some(place) = &mut self.place {
-            let shared = shared(&self.verb, ended, self.lease.attempt().number);
+            let shared = shared(&self.end, updated, self.lease.attempt().number);
             place.settle(self.lease.attempt().fingerprint, shared);
         }
-        if let Some(ended) = ended {
-            tell(&self.core, &self.lease, &self.verb, ended);
+        if let Some(updated) = updated {
+            tell(&self.core, &self.lease, &self.end, updated);
         }
     }
 }
@@ -249,29 +230,28 @@ impl Drop for Settlement {
 pub(crate) async fn record_many(
     core: Arc<Core>,
     settlements: Vec<Option<Settlement>>,
-) -> Vec<Result<Ended, StoreError>> {
+) -> Vec<Result<Updated, StoreError>> {
     let completion = |settlement: &Option<Settlement>| {
-        let Settlement { lease, verb, .. } = settlement.as_ref()?;
-        let Verb::Complete { value, retention } = verb else { return None };
-        let (key, value, retention) = (lease.key.clone(), value.clone(), *retention);
-        let (attempt, if_gone) = (*lease.attempt(), if_gone(lease));
-        Some(CompleteRequest { key, attempt, value, retention, if_gone })
+        let Settlement { lease, end, .. } = settlement.as_ref()?;
+        let End::Complete { .. } = end else { return None };
+        let update = Update { attempt: *lease.attempt(), to: progress(lease, end) };
+        Some((lease.key.clone(), update))
     };
     let requests: Vec<_> = settlements.iter().filter_map(completion).collect();
     let lengths = settlements.iter().flatten().map(|settlement| settlement.lease.length());
     let patience = core.sleep_until(core.clock.now().after(lengths.max().unwrap_or_default()));
-    let timer = StoreTimer::start(&"complete");
-    let completed = match race(core.store.complete_many(&requests), patience).await {
+    let timer = StoreTimer::start(&Verb::Complete);
+    let completed = match race(core.store.execute_many(requests), patience).await {
         First::Left(completed) => completed,
         First::Right(()) => Vec::new(),
     };
     timer.stop();
     let mut completed = completed.into_iter();
     let record = |settlement| match settlement {
-        None => StoreFuture::ready(Ok(Ended::Recorded)),
-        Some(settlement @ Settlement { verb: Verb::Complete { .. }, .. }) => {
+        None => StoreFuture::ready(Ok(Updated::Done)),
+        Some(settlement @ Settlement { end: End::Complete { .. }, .. }) => {
             let answer = completed.next().unwrap_or_else(|| Err(not_recorded_yet()));
-            StoreFuture::ready(settlement.finish(answer.map(Ended::from)))
+            StoreFuture::ready(settlement.finish(answer))
         }
         // All at once: one that is not answered keeps none of the others waiting.
         Some(settlement) => StoreFuture::new(settlement.record()),
@@ -293,17 +273,17 @@ pub(crate) fn not_recorded_yet() -> StoreError {
 
 /// Records the end of an attempt in a local store, where nobody waits in a slot. `None` if the
 /// store did not take it.
-pub(crate) fn record_local(core: &Core, lease: &Lease, verb: &Verb) -> Option<Ended> {
-    let timer = StoreTimer::start(&verb.name());
+pub(crate) fn record_local(core: &Core, lease: &Lease, end: &End) -> Option<Updated> {
+    let timer = StoreTimer::start(&end.verb());
     let forgets = Forgets { core, lease };
-    let Some(Ok(answer)) = send(core, lease, verb).now() else {
+    let Ok(Ok(answer)) = send(core, lease, end).now() else {
         // Tried again under this lease.
         std::mem::forget(forgets);
         return None;
     };
     timer.stop();
     drop(forgets);
-    tell(core, lease, verb, answer);
+    tell(core, lease, end, answer);
     Some(answer)
 }
 
@@ -328,21 +308,21 @@ pub(super) fn forget(core: &Core, lease: &Lease) {
 }
 
 /// What is worth telling about how an end was recorded.
-fn tell(core: &Core, lease: &Lease, verb: &Verb, ended: Ended) {
+fn tell(core: &Core, lease: &Lease, end: &End, updated: Updated) {
     let operation: &str = &lease.operation;
-    match (ended, verb) {
-        (Ended::RecordedWithoutValue, _) => {
+    match (updated, end) {
+        (Updated::DoneWithoutValue, _) => {
             observe::rare(names::NOT_KEPT, &lease.operation);
             tracing::warn!(target: "idempotent", operation, "no room: the value is not kept");
         }
-        (Ended::Vanished, Verb::Complete { .. }) => {
+        (Updated::Vanished, End::Complete { .. }) => {
             observe::rare(names::VANISHED, &lease.operation);
             tracing::warn!(
                 target: "idempotent", operation, key = lease.logged_key(core),
                 "the record had vanished and was written again"
             );
         }
-        (Ended::Gone, _) => {
+        (Updated::Gone, _) => {
             observe::rare(names::UNRECORDED, &lease.operation);
             tracing::warn!(
                 target: "idempotent", operation, key = lease.logged_key(core),
@@ -360,40 +340,43 @@ fn if_gone(lease: &Lease) -> IfGone {
 }
 
 /// Sends the verb that ends an attempt.
-fn send<'a>(core: &'a Core, lease: &'a Lease, verb: &Verb) -> Sending<'a> {
-    let Lease { key, retention, binding, .. } = lease;
-    let (attempt, store) = (lease.attempt(), &core.store);
-    match verb {
-        Verb::Complete { value, retention } => Sending::Complete(store.complete(
-            key,
-            attempt,
-            value.clone(),
-            *retention,
-            if_gone(lease),
-        )),
-        Verb::Fail(failure) => {
-            Sending::Settle(store.fail(key, attempt, failure.clone(), *retention))
-        }
-        Verb::Abandon => Sending::Settle(store.abandon(key, attempt, *retention, *binding)),
-        Verb::Release => Sending::Settle(store.release(key, attempt, *retention, *binding)),
+fn send<'a>(core: &'a Core, lease: &'a Lease, end: &End) -> Answer<'a, Updated> {
+    core.store.update(&lease.key, lease.attempt(), progress(lease, end))
+}
+
+/// The end of an attempt, as the protocol takes it.
+fn progress(lease: &Lease, end: &End) -> Progress {
+    let Lease { retention, binding, .. } = *lease;
+    match end {
+        End::Complete { value, retention } => Progress::Completed {
+            value: value.clone(),
+            retention: *retention,
+            if_gone: if_gone(lease),
+        },
+        End::Fail(failure) => Progress::Failed { failure: failure.clone(), retention },
+        End::Abandon => Progress::Abandoned { retention, binding },
+        End::Release => Progress::Released { retention, binding },
     }
 }
 
 /// What those who wait in this process may share. Only what the store acknowledged.
-fn shared(verb: &Verb, ended: Option<Ended>, number: u32) -> Shared {
-    match (verb, ended) {
-        (Verb::Complete { value, .. }, Some(Ended::Recorded | Ended::Vanished)) => {
+fn shared(end: &End, updated: Option<Updated>, number: u32) -> Shared {
+    match (end, updated) {
+        (End::Complete { value, .. }, Some(Updated::Done | Updated::Vanished)) => {
             Shared::Succeeded { number, value: value.clone() }
         }
-        (Verb::Complete { .. }, Some(Ended::RecordedWithoutValue)) => {
+        (End::Complete { .. }, Some(Updated::DoneWithoutValue)) => {
             Shared::Succeeded { number, value: None }
         }
-        (Verb::Fail(Failure::Final(value)), Some(Ended::Recorded)) => {
+        (End::Fail(Failure::Final(value)), Some(Updated::Done)) => {
             Shared::FailedFinal { number, value: value.clone() }
+        }
+        (End::Fail(Failure::Final(_)), Some(Updated::DoneWithoutValue)) => {
+            Shared::FailedFinal { number, value: None }
         }
         // One that was superseded had lost its key before: nobody waited for it any more. What was
         // not acknowledged is counted by those who see it in the record.
-        (Verb::Fail(_) | Verb::Abandon, Some(Ended::Recorded | Ended::Vanished)) => {
+        (End::Fail(_) | End::Abandon, Some(Updated::Done | Updated::Vanished)) => {
             Shared::Failed { number }
         }
         _ => Shared::Again,
@@ -407,59 +390,6 @@ impl Lease {
 
     pub(crate) fn error(&self, kind: ErrorKind, core: &Core) -> Error {
         Error::new(kind, &self.operation).with_key(self.logged_key(core))
-    }
-}
-
-/// A terminal verb under way.
-enum Sending<'a> {
-    Complete(Answer<'a, Completed>),
-    Settle(Answer<'a, Settled>),
-}
-
-impl Sending<'_> {
-    /// The answer, if it is there already.
-    fn now(self) -> Option<Result<Ended, StoreError>> {
-        match self {
-            Self::Complete(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
-            Self::Settle(answer) => answer.now().ok().map(|answer| answer.map(Ended::from)),
-        }
-    }
-}
-
-impl Future for Sending<'_> {
-    type Output = Result<Ended, StoreError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::Complete(answer) => {
-                Pin::new(answer).poll(context).map(|answer| answer.map(Ended::from))
-            }
-            Self::Settle(answer) => {
-                Pin::new(answer).poll(context).map(|answer| answer.map(Ended::from))
-            }
-        }
-    }
-}
-
-impl From<Completed> for Ended {
-    fn from(completed: Completed) -> Self {
-        match completed {
-            Completed::Stored => Self::Recorded,
-            Completed::StoredWithoutValue => Self::RecordedWithoutValue,
-            Completed::Vanished => Self::Vanished,
-            Completed::Gone => Self::Gone,
-            Completed::Superseded => Self::Superseded,
-        }
-    }
-}
-
-impl From<Settled> for Ended {
-    fn from(settled: Settled) -> Self {
-        match settled {
-            Settled::Done => Self::Recorded,
-            Settled::Vanished => Self::Vanished,
-            Settled::Superseded => Self::Superseded,
-        }
     }
 }
 

@@ -5,11 +5,11 @@ use super::body::Body;
 use super::call::Prepared;
 use super::run::{Decision, conclude, decide, refuse, unprotected, verb};
 use super::running::Running;
-use super::settle::Ended;
 use crate::answers::Answers;
 use crate::error::Error;
 use crate::observe::{CallEnd, Ending};
 use crate::operation::Outcome;
+use crate::protocol::Updated;
 use crate::store::{Answer, StoreError};
 use pin_project_lite::pin_project;
 use std::future::Future;
@@ -66,7 +66,7 @@ enum Stage<'a, T, E> {
     RunsUnprotected,
     /// If this is dropped, the keeper finishes it.
     Records {
-        ended: Answer<'static, Ended>,
+        ended: Answer<'static, Updated>,
         answer: Result<T, E>,
     },
     Over,
@@ -185,7 +185,7 @@ impl<'a, T, E, F> Run<'a, T, E, F> {
     }
 
     /// The store has recorded the answer, or has not.
-    fn recorded(self: Pin<&mut Self>, ended: Result<Ended, StoreError>) -> Next<'a, T, E> {
+    fn recorded(self: Pin<&mut Self>, ended: Result<Updated, StoreError>) -> Next<'a, T, E> {
         let this = self.project();
         match (mem::replace(this.stage, Stage::Over), this.running, this.end) {
             (Stage::Records { answer, .. }, Some(running), Some(end)) => {

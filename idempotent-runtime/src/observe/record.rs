@@ -5,7 +5,7 @@ use super::Ending;
 use super::names;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
-use crate::store::{Maintenance, Usage};
+use crate::store::{Maintenance, Usage, Verb};
 use std::fmt;
 
 /// A key as logs show it.
@@ -73,16 +73,16 @@ pub(crate) fn rare(name: &'static str, operation: &OperationName) {
 }
 
 /// Counts a verb that is given up before the store took it.
-pub(crate) fn dropped(verb: &'static str) {
+pub(crate) fn dropped(verb: Verb) {
     #[cfg(feature = "metrics")]
-    metrics::counter!(names::DROPPED, names::VERB => verb).increment(1);
+    metrics::counter!(names::DROPPED, names::VERB => verb.name()).increment(1);
     #[cfg(not(feature = "metrics"))]
     let _ = verb;
 }
 
 #[cfg(feature = "metrics")]
-fn verb(verb: &&'static str) -> &'static str {
-    verb
+fn verb(verb: &Verb) -> &'static str {
+    verb.name()
 }
 
 #[cfg(feature = "metrics")]
@@ -129,7 +129,7 @@ macro_rules! timer {
 
 timer! {
     /// Measures a verb of the store, until it is dropped.
-    StoreTimer(&'static str) => STORE_SECONDS, VERB, verb
+    StoreTimer(Verb) => STORE_SECONDS, VERB, verb
 }
 
 timer! {

@@ -6,7 +6,8 @@ use crate::codec::Codecs;
 use crate::engine::Kind;
 use crate::error::{Error, ErrorKind};
 use crate::options::whole_millis;
-use crate::store::{Record, Resolution, Resolved, State};
+use crate::protocol::{Resolution, Resolved, StoreExt as _};
+use crate::store::{Record, State};
 use serde::Serialize;
 
 impl Operation<'_> {

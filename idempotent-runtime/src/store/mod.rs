@@ -1,5 +1,4 @@
-//! Where records live: the [`Store`] trait, the state table every store obeys, and the embedded
-//! [`MemoryStore`].
+//! Places for records: the [`Store`] trait, the embedded [`MemoryStore`] and the [`RedisStore`].
 
 mod error;
 pub(crate) mod future;
@@ -7,186 +6,91 @@ mod memory;
 mod record;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
-pub mod table;
 mod watch;
+pub mod wire;
 
 pub use error::{StoreError, StoreErrorKind};
 pub use future::StoreFuture;
 pub use memory::{MemoryOptions, MemoryStore};
-pub use record::{
-    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Forgotten, Head,
-    IfGone, Record, Renewed, Resolution, Resolved, Settled, State, Token, Value,
-};
+pub use record::{AttemptId, Claim, Head, Record, State, Token, Value};
 #[cfg(feature = "redis")]
 pub use redis::{Effect, RedisBuilder, RedisStore};
 #[cfg(feature = "redis")]
-pub(crate) use redis::{EffectTerms, Effected};
+pub(crate) use redis::{EffectRecords, Ran};
 pub use watch::Watch;
 
 use crate::key::RecordKey;
+use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
 /// The answer of a verb.
 pub type Answer<'a, T> = StoreFuture<'a, Result<T, StoreError>>;
 
-/// A place that keeps records and applies the state table to them, one atomic step a verb.
+/// A map of records with compare-and-swap and a time to live. It decides nothing: the rules are those
+/// of [`protocol`](crate::protocol), which has a method for each verb in
+/// [`StoreExt`](crate::protocol::StoreExt).
 ///
 /// # Implementing
 ///
-/// An implementation
+/// [`load`](Self::load) and [`swap`](Self::swap) are all that a store needs. An implementation
 ///
-/// * MUST apply each verb to its record as one atomic step, as [`table`] says: read the record and
-///   its remaining time to live, call the function of the verb's name, write what it returns;
+/// * MUST compare and write as one atomic step;
 /// * MUST take time from one clock for all callers (the server's), never from the caller's;
 /// * MUST keep what it acknowledged until its time to live is over, and MUST NOT evict earlier;
 /// * MUST answer [`StoreErrorKind::Full`], [`StoreErrorKind::Contended`],
-///   [`StoreErrorKind::Undecodable`] and [`StoreErrorKind::Misconfigured`] only if the verb had no effect; any other failure counts as "may
-///   or may not have taken effect";
-/// * MUST let [`complete`](Store::complete) and [`renew`](Store::renew) of a granted attempt
-///   succeed when it is full, `complete` without its value if need be;
-/// * MUST stay consistent when a future is dropped before it is ready; the verb may then take
+///   [`StoreErrorKind::Undecodable`] and [`StoreErrorKind::Misconfigured`] only if there was no
+///   effect; any other failure counts as "may or may not have taken effect";
+/// * MUST take writes that say so ([`WhenFull::Take`]) also when it is full, without their value if
+///   need be;
+/// * MUST stay consistent when a future is dropped before it is ready; the swap may then take
 ///   effect or not, also later;
 /// * MAY wake [`Watch`]es too often, and SHOULD wake them whenever a record leaves
 ///   [`State::Processing`].
 ///
 /// `idempotent_runtime::testing::contract` (feature `testing`) checks all of this on any store.
-pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Who may run the body. See [`table::begin`].
-    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun>;
+pub trait Store: Any + fmt::Debug + Send + Sync {
+    /// The record and the time that it still lives, of one moment. `None` if there is none, or its
+    /// time is over.
+    fn load<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>>;
 
-    /// The body is about to start, and blocks its key if it does not end. See [`table::arm`].
-    fn arm<'a>(
+    /// Replaces the record if it is the one that was seen, and shows it otherwise.
+    fn swap<'a>(&'a self, key: &'a RecordKey, swap: Swap) -> Answer<'a, Swapped>;
+
+    /// Makes sure that the record is there to stay, although it was not written in this step: a
+    /// store that waits for replicas waits for them here.
+    ///
+    /// The provided method does nothing, which is right where a write that was seen is one that
+    /// lasts.
+    fn confirm<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, ()> {
+        let _ = key;
+        StoreFuture::ready(Ok(()))
+    }
+
+    /// Replaces many records, each in a step of its own. The answers come in the order of the
+    /// swaps.
+    ///
+    /// The provided method sends them all at once.
+    fn swap_many<'a>(
         &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        linger: Duration,
-    ) -> Answer<'a, Armed>;
+        swaps: &'a [(RecordKey, Swap)],
+    ) -> StoreFuture<'a, Vec<Result<Swapped, StoreError>>> {
+        future::all(swaps.iter().map(|(key, swap)| self.swap(key, swap.clone())))
+    }
 
-    /// The body returned a value. See [`table::complete`].
-    fn complete<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        value: Option<Value>,
-        retention: Duration,
-        if_gone: IfGone,
-    ) -> Answer<'a, Completed>;
-
-    /// The body returned an error. See [`table::fail`].
-    fn fail<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        failure: Failure,
-        retention: Duration,
-    ) -> Answer<'a, Settled>;
-
-    /// The body started, and was dropped or panicked. See [`table::abandon`].
-    fn abandon<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled>;
-
-    /// The body never started. See [`table::release`].
-    fn release<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled>;
-
-    /// The body still runs. See [`table::renew`].
-    fn renew<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        lease: Duration,
-    ) -> Answer<'a, Renewed>;
-
-    /// The record, if there is one.
-    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>>;
-
-    /// Removes a record, or with `force` frees one that is held; lifts the binding of a free key.
-    /// See [`table::forget`].
-    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten>;
-
-    /// Ends an attempt whose outcome was unknown. See [`table::resolve`].
-    fn resolve<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        resolution: Resolution,
-        retention: Duration,
-    ) -> Answer<'a, Resolved>;
-
-    /// Whether this store answers from its own memory, without waiting for anything.
+    /// `true` if this store answers from its own memory, without waiting for anything.
     ///
     /// The callers of one key in one process are merged before they reach a store that is not
-    /// local. A local store MUST return [`StoreFuture::ready`] from every verb.
+    /// local. A local store MUST return [`StoreFuture::ready`] from every method.
     fn is_local(&self) -> bool {
         false
     }
 
-    /// The time after which a verb that was not answered fails, if there is one.
+    /// The time after which a message that was not answered fails, if there is one.
     ///
     /// A lease that is shorter is over before the loss of a renewal is noticed: the instance warns.
     fn timeout(&self) -> Option<Duration> {
         None
-    }
-
-    /// Begins many keys. The answers come in the order of the requests.
-    ///
-    /// The provided method begins them all at once.
-    fn begin_many<'a>(
-        &'a self,
-        requests: &'a [(RecordKey, BeginRequest)],
-    ) -> StoreFuture<'a, Vec<Result<Begun, StoreError>>> {
-        future::all(requests.iter().map(|(key, request)| self.begin(key, request)))
-    }
-
-    /// Arms many keys. The answers come in the order of the requests.
-    ///
-    /// The provided method arms them all at once.
-    fn arm_many<'a>(
-        &'a self,
-        requests: &'a [ArmRequest],
-    ) -> StoreFuture<'a, Vec<Result<Armed, StoreError>>> {
-        future::all(
-            requests
-                .iter()
-                .map(|ArmRequest { key, attempt, linger }| self.arm(key, attempt, *linger)),
-        )
-    }
-
-    /// Completes many keys. The answers come in the order of the requests.
-    ///
-    /// The provided method completes them all at once.
-    fn complete_many<'a>(
-        &'a self,
-        requests: &'a [CompleteRequest],
-    ) -> StoreFuture<'a, Vec<Result<Completed, StoreError>>> {
-        future::all(requests.iter().map(|request| {
-            let CompleteRequest { key, attempt, value, retention, if_gone } = request;
-            self.complete(key, attempt, value.clone(), *retention, *if_gone)
-        }))
-    }
-
-    /// Renews many leases. The answers come in the order of the requests.
-    ///
-    /// The provided method renews them all at once.
-    fn renew_many<'a>(
-        &'a self,
-        requests: &'a [RenewRequest],
-    ) -> StoreFuture<'a, Vec<Result<Renewed, StoreError>>> {
-        future::all(
-            requests
-                .iter()
-                .map(|RenewRequest { key, attempt, lease }| self.renew(key, attempt, *lease)),
-        )
     }
 
     /// Watches a record from now on: the [`Watch`] wakes when the record may have changed.
@@ -199,7 +103,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Asks to be told when an operator frees a record that an attempt holds, also from another
-    /// process: see [`forget`](Self::forget).
+    /// process: see [`announce_freed`](Self::announce_freed).
     ///
     /// A store MAY tell late, twice, without reason or never: an instance that is told asks the
     /// store, and one that is not told learns it when it renews. The store calls `told` on a thread
@@ -208,58 +112,176 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         drop(told);
     }
 
-    /// Removes some of what has expired, if the store does not do so by itself. Called now and then
-    /// on the thread that renews leases, so it MUST NOT take long; it is called again soon if it says
-    /// that there is more.
-    fn maintain(&self) -> Maintenance {
-        Maintenance::default()
+    /// Tells all processes that asked [to be told](Self::on_freed) that an operator freed a record.
+    ///
+    /// A process that does not hear it learns it by its next renewal, so a failure is none of the
+    /// operator's. The provided method tells nobody.
+    fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {
+        let _ = key;
+        StoreFuture::ready(())
     }
 
-    /// What the store holds, if it can tell without asking anybody.
+    /// Removes some of what has expired, if the store does not do so by itself. Called now and
+    /// then, and again soon if it says that there is more; never while an earlier call is under way.
+    fn maintain(&self) -> StoreFuture<'_, Maintenance> {
+        StoreFuture::ready(Maintenance::default())
+    }
+
+    /// Numbers on what the store holds, if it has them without asking anybody.
     fn usage(&self) -> Option<Usage> {
         None
     }
 }
 
+/// A replacement of a record, on a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Swap {
+    /// The record that must be there.
+    pub seen: Seen,
+    /// The record that is to be there.
+    pub next: Next,
+    /// The verb of which this is a step. For logs and statistics: a store decides nothing by it.
+    pub verb: Verb,
+}
+
+/// The condition of a [`Swap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// There is no record, or its time is over.
+    Nothing,
+    /// There is this record. It is compared by its head, never by its value.
+    This {
+        /// The record without its value.
+        head: Head,
+        /// The most time that it may still live: of a lease that is over.
+        at_most: Option<Duration>,
+    },
+}
+
+/// The outcome of a [`Swap`] that is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// This record.
+    Put {
+        /// The record without its value.
+        head: Head,
+        /// The value.
+        value: Option<Value>,
+        /// The time for which it lives from now.
+        ttl: Duration,
+        /// The treatment of this write by a store that is full.
+        when_full: WhenFull,
+    },
+    /// The same record, which lives for so long from now, or longer if it would anyway.
+    Extend {
+        /// The least time for which it lives.
+        ttl: Duration,
+    },
+    /// No record.
+    Nothing,
+}
+
+/// The treatment of a write by a store that is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It may be refused: nobody relies on it yet.
+    Refuse,
+    /// It is taken, without its value if need be: it ends or extends an attempt that was granted.
+    Take,
+}
+
+/// The answer to a [`Swap`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swapped {
+    /// The record is as demanded.
+    Done,
+    /// The record is as demanded, but there was no room for its value.
+    DoneWithoutValue,
+    /// The condition does not hold: this is there instead. Nothing was written.
+    Found(Option<Found>),
+}
+
+/// A record that a [`Swap`] has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The record without its value.
+    pub head: Head,
+    /// The value.
+    pub value: Option<Value>,
+    /// The time that it still lives, unless the store cannot tell in the same step.
+    pub ttl: Option<Duration>,
+}
+
+impl From<Record> for Found {
+    fn from(Record { head, value, ttl }: Record) -> Self {
+        Self { head, value, ttl: Some(ttl) }
+    }
+}
+
+/// A verb of the protocol, or another message to a store, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Verb {
+    /// A caller asks for the right to run the body.
+    Begin,
+    /// The body is about to start.
+    Arm,
+    /// The body still runs.
+    Renew,
+    /// The body returned a value.
+    Complete,
+    /// The body returned an error.
+    Fail,
+    /// The body was dropped or panicked.
+    Abandon,
+    /// The body never started.
+    Release,
+    /// An operator removes a record.
+    Forget,
+    /// An operator ends an attempt whose outcome was unknown.
+    Resolve,
+    /// A record is looked at.
+    Get,
+    /// A record is watched.
+    Watch,
+}
+
+impl Verb {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Begin,
+        Self::Arm,
+        Self::Renew,
+        Self::Complete,
+        Self::Fail,
+        Self::Abandon,
+        Self::Release,
+        Self::Forget,
+        Self::Resolve,
+        Self::Get,
+        Self::Watch,
+    ];
+
+    /// Its name in metrics and logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Begin => "begin",
+            Self::Arm => "arm",
+            Self::Renew => "renew",
+            Self::Complete => "complete",
+            Self::Fail => "fail",
+            Self::Abandon => "abandon",
+            Self::Release => "release",
+            Self::Forget => "forget",
+            Self::Resolve => "resolve",
+            Self::Get => "get",
+            Self::Watch => "watch",
+        }
+    }
+}
+
 /// Called with the key of a record that an operator freed, as [`RecordKey::as_str`] gives it.
 pub type Freed = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
-
-/// One entry of [`Store::arm_many`].
-#[derive(Clone, Debug)]
-pub struct ArmRequest {
-    /// The record.
-    pub key: RecordKey,
-    /// The attempt that holds it.
-    pub attempt: AttemptId,
-    /// The time for which the record lives on after its lease.
-    pub linger: Duration,
-}
-
-/// One entry of [`Store::complete_many`].
-#[derive(Clone, Debug)]
-pub struct CompleteRequest {
-    /// Which record.
-    pub key: RecordKey,
-    /// By which attempt.
-    pub attempt: AttemptId,
-    /// The encoded answer.
-    pub value: Option<Value>,
-    /// How long the answer is kept.
-    pub retention: Duration,
-    /// The treatment of a record that is gone.
-    pub if_gone: IfGone,
-}
-
-/// One entry of [`Store::renew_many`].
-#[derive(Clone, Debug)]
-pub struct RenewRequest {
-    /// Which record.
-    pub key: RecordKey,
-    /// By which attempt.
-    pub attempt: AttemptId,
-    /// How long the lease is to be from now.
-    pub lease: Duration,
-}
 
 /// What [`Store::maintain`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -104,13 +104,22 @@ pub struct Head {
 }
 
 impl Head {
+    /// The record of an attempt that was granted.
+    pub fn held_by(attempt: AttemptId) -> Self {
+        let state = match attempt.claim {
+            Claim::Lease { .. } => State::Processing,
+            Claim::Window { .. } => State::Taken,
+        };
+        Self { attempt, state }
+    }
+
     /// How much of the lease is left for a record that still lives for `ttl`; zero when it is over.
     pub fn lease_left(&self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.attempt.claim.linger())
     }
 }
 
-/// A record as [`get`](super::Store::get) shows it.
+/// A record as [`load`](super::Store::load) shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
@@ -156,19 +165,6 @@ impl fmt::Debug for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Value({} bytes)", self.0.len())
     }
-}
-
-/// What `begin` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BeginRequest {
-    /// The token of the attempt, if it is granted.
-    pub token: Token,
-    /// What the caller's payload is, if it matters.
-    pub fingerprint: Option<Fingerprint>,
-    /// The fence of a first attempt, and the least fence of a later one: Unix microseconds.
-    pub fence_seed: u64,
-    /// How the key is to be held.
-    pub claim: Claim,
 }
 
 /// How a key is held.
@@ -220,186 +216,4 @@ impl Claim {
     pub fn ttl(&self) -> Duration {
         self.lease().saturating_add(self.linger())
     }
-}
-
-impl BeginRequest {
-    /// The attempt as which the body runs if this request is granted without a record.
-    pub fn first_attempt(&self) -> AttemptId {
-        self.attempt(1, self.fence_seed)
-    }
-
-    pub(crate) fn attempt(&self, number: u32, fence: u64) -> AttemptId {
-        let Self { token, fingerprint, claim, .. } = *self;
-        AttemptId { token, number, fence, fingerprint, claim }
-    }
-}
-
-/// The answer to `begin`. `V` is the value that comes with a final answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Begun<V = Option<Value>> {
-    /// The body may run, as this attempt.
-    Fresh(AttemptId),
-    /// Somebody else runs it. `retry_after` is what is left of the lease.
-    InFlight {
-        /// The number of that attempt.
-        number: u32,
-        /// When asking again makes sense at the latest.
-        retry_after: Duration,
-    },
-    /// The key is bound to another payload.
-    Mismatch,
-    /// An earlier attempt began and its outcome is unknown.
-    Indeterminate {
-        /// The number of that attempt.
-        number: u32,
-    },
-    /// It succeeded before.
-    Succeeded {
-        /// The number of the attempt that did.
-        number: u32,
-        /// Its encoded answer.
-        value: V,
-    },
-    /// It failed before, with an error that is kept.
-    FailedFinal {
-        /// The number of the attempt that did.
-        number: u32,
-        /// Its encoded error.
-        value: V,
-    },
-    /// Window mode: taken until `retry_after` from now.
-    Taken {
-        /// When the window ends.
-        retry_after: Duration,
-    },
-    /// This token was used and has ended: a `begin` that arrived late.
-    Superseded,
-}
-
-impl Begun<()> {
-    /// Adds the record's value to a final answer.
-    pub fn with_value(self, read: impl FnOnce() -> Option<Value>) -> Begun {
-        match self {
-            Begun::Fresh(attempt) => Begun::Fresh(attempt),
-            Begun::InFlight { number, retry_after } => Begun::InFlight { number, retry_after },
-            Begun::Mismatch => Begun::Mismatch,
-            Begun::Indeterminate { number } => Begun::Indeterminate { number },
-            Begun::Succeeded { number, value: () } => Begun::Succeeded { number, value: read() },
-            Begun::FailedFinal { number, value: () } => {
-                Begun::FailedFinal { number, value: read() }
-            }
-            Begun::Taken { retry_after } => Begun::Taken { retry_after },
-            Begun::Superseded => Begun::Superseded,
-        }
-    }
-}
-
-/// How a body that returned an error ends its attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The key is free for the next attempt, with any payload or with the same one.
-    Free(Binding),
-    /// The error is kept and replayed; `None` if it could not be encoded.
-    Final(Option<Value>),
-}
-
-/// The payload that the next attempt may carry, once an attempt has ended without an answer.
-///
-/// The verbs that free a key carry it, and the record shows it: a [`State::FailedFree`] record that
-/// has a fingerprint is bound to it. An operator who frees a key always lifts the binding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Binding {
-    /// Any payload: the record loses its fingerprint.
-    #[default]
-    Lifted,
-    /// The same payload, or none: the record keeps its fingerprint, if it has one.
-    Kept,
-}
-
-/// The treatment of a record that is gone when the answer of its attempt arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IfGone {
-    /// It is written again. For an attempt that still holds its lease: no other can have run.
-    Rewrite,
-    /// It stays gone. For an attempt that has lost its lease: another one may have succeeded since,
-    /// and an operator may have removed that answer.
-    Leave,
-}
-
-/// The answer to `arm`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Armed {
-    /// The key is armed, and its lease renewed. The body may start.
-    Done,
-    /// The record is gone, ended, or another attempt's. The body must not start.
-    Lost,
-}
-
-/// The answer to `complete`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completed {
-    /// The record is `Succeeded`, by this attempt.
-    Stored,
-    /// The record is `Succeeded`, but there was no room for the value.
-    StoredWithoutValue,
-    /// The record had vanished and was written again.
-    Vanished,
-    /// The record had vanished and was not written again, as [`IfGone::Leave`] asks for.
-    Gone,
-    /// Another attempt, or another verb, ended it first. The record is untouched.
-    Superseded,
-}
-
-/// The answer to `fail`, `abandon` and `release`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
-    /// The record says so.
-    Done,
-    /// There was no record. Nothing was written.
-    Vanished,
-    /// Another attempt, or another verb, ended it first. The record is untouched.
-    Superseded,
-}
-
-/// The answer to `renew`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Renewed {
-    /// The lease is at least as long as asked for.
-    Extended,
-    /// The record is gone, ended, or another attempt's.
-    Lost,
-}
-
-/// The answer to `forget`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forgotten {
-    /// The record is gone.
-    Deleted,
-    /// The key is free, and an attempt that held it is superseded. The record stays, so that this
-    /// attempt cannot write its answer after all.
-    Freed,
-    /// An attempt holds the key and `force` was not set. The record is untouched.
-    Held,
-    /// There was no record.
-    NotFound,
-}
-
-/// What an operator found out about an attempt whose outcome was unknown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resolution<V = Option<Value>> {
-    /// It did happen; repeats get this answer.
-    Succeeded(V),
-    /// It did not happen; the next caller runs it.
-    Retry,
-}
-
-/// The answer to `resolve`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resolved {
-    /// The record says so.
-    Done,
-    /// The outcome of the record is not unknown. It is untouched.
-    NotIndeterminate(State),
-    /// There is no record.
-    NotFound,
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The record of a key in Redis.
 #[cfg(feature = "redis")]
 pub fn record(bytes: &[u8]) -> bool {
-    crate::store::redis::is_sound(bytes)
+    crate::store::wire::is_sound(bytes)
 }
 
 /// A stored value: its codec's byte, then what the codec wrote.

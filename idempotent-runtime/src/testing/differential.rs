@@ -7,10 +7,11 @@ use super::model::{BINDINGS, Call, Model, payloads, records_agree};
 use super::subject::{MAX_SLACK, Subject};
 use crate::config::Abandon;
 use crate::key::{RecordKey, hex};
-use crate::store::{
-    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Failure, IfGone, Resolution, Store,
-    Token, Value,
+use crate::protocol::{
+    BeginRequest, Begun, Binding, Failure, Forget, IfGone, Progress, Resolution, Resolve, Update,
+    Updated,
 };
+use crate::store::{AttemptId, Claim, Store, Token, Value};
 use crate::testing::model::Reply;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -102,7 +103,7 @@ impl<'a> Run<'a> {
         }
         for index in 0..KEYS {
             let expected = self.tracks[index].model.record();
-            let shown = match self.store.get(&self.keys[index]).await {
+            let shown = match self.store.load(&self.keys[index]).await {
                 Ok(shown) => shown,
                 Err(error) => self.fail(&format!("`get` was not answered: {error}")),
             };
@@ -135,7 +136,11 @@ impl<'a> Run<'a> {
 impl Track {
     fn answer(&mut self, call: &Call) -> Reply {
         let reply = self.model.answer(call);
-        if let (Call::Arm(attempt, linger), Reply::Armed(Armed::Done)) = (call, &reply) {
+        if let (
+            Call::Update(Update { attempt, to: Progress::Armed { linger } }),
+            Reply::Updated(Updated::Done),
+        ) = (call, &reply)
+        {
             self.attempts.push(attempt.armed(*linger));
         }
         if let Reply::Begun(Begun::Fresh(attempt)) = &reply
@@ -151,21 +156,28 @@ impl Track {
             return Call::Begin(self.next_request(dice));
         }
         let attempt = self.some_attempt(dice);
-        match dice.below(16) {
+        let retention = dice.length();
+        let to = match dice.below(16) {
             0..4 => {
                 let if_gone = if dice.one_in(2) { IfGone::Rewrite } else { IfGone::Leave };
-                Call::Complete(attempt, dice.value(), dice.length(), if_gone)
+                Progress::Completed { value: dice.value(), retention, if_gone }
             }
-            4 | 5 => Call::Fail(attempt, Failure::Free(dice.binding()), dice.length()),
-            6 => Call::Fail(attempt, Failure::Final(dice.value()), dice.length()),
-            7 | 8 => Call::Abandon(attempt, dice.length(), dice.binding()),
-            9 => Call::Release(attempt, dice.length(), dice.binding()),
-            10 | 11 => Call::Renew(attempt, dice.length()),
-            12 | 13 => Call::Arm(attempt, dice.length()),
-            14 => Call::Forget { force: dice.one_in(2) },
-            _ if dice.one_in(2) => Call::Resolve(Resolution::Retry, dice.length()),
-            _ => Call::Resolve(Resolution::Succeeded(dice.value()), dice.length()),
-        }
+            4 | 5 => Progress::Failed { failure: Failure::Free(dice.binding()), retention },
+            6 => Progress::Failed { failure: Failure::Final(dice.value()), retention },
+            7 | 8 => Progress::Abandoned { retention, binding: dice.binding() },
+            9 => Progress::Released { retention, binding: dice.binding() },
+            10 | 11 => Progress::Renewed { lease: dice.length() },
+            12 | 13 => Progress::Armed { linger: dice.length() },
+            14 => return Call::Forget(Forget { force: dice.one_in(2) }),
+            _ => {
+                let resolution = match dice.one_in(2) {
+                    true => Resolution::Retry,
+                    false => Resolution::Succeeded(dice.value()),
+                };
+                return Call::Resolve(Resolve { resolution, retention });
+            }
+        };
+        Call::update(attempt, to)
     }
 
     /// Mostly a new request, sometimes one that was sent before.

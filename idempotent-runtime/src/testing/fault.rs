@@ -11,53 +11,9 @@ mod store;
 pub use gate::Gate;
 pub use store::FaultStore;
 
+pub use crate::store::Verb;
+
 use crate::store::StoreErrorKind;
-
-/// One of the calls of a [`Store`](crate::store::Store).
-///
-/// The calls for many keys count as one call for each key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Verb {
-    /// `begin`
-    Begin,
-    /// `arm`
-    Arm,
-    /// `complete`
-    Complete,
-    /// `fail`
-    Fail,
-    /// `abandon`
-    Abandon,
-    /// `release`
-    Release,
-    /// `renew`
-    Renew,
-    /// `get`
-    Get,
-    /// `forget`
-    Forget,
-    /// `resolve`
-    Resolve,
-    /// `watch`
-    Watch,
-}
-
-impl Verb {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Begin,
-        Self::Arm,
-        Self::Complete,
-        Self::Fail,
-        Self::Abandon,
-        Self::Release,
-        Self::Renew,
-        Self::Get,
-        Self::Forget,
-        Self::Resolve,
-        Self::Watch,
-    ];
-}
 
 /// What goes wrong with a call.
 ///

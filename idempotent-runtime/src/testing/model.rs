@@ -2,75 +2,49 @@
 
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
-use crate::store::table::{self, Living, Write};
-use crate::store::{
-    Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone, Record,
-    Renewed, Resolution, Resolved, Settled, Store, StoreError, Value,
+use crate::protocol::table::Write;
+use crate::protocol::{
+    BeginRequest, Begun, Binding, Forget, Forgotten, Progress, Request, Resolve, Resolved,
+    StoreExt as _, Update, Updated,
 };
+use crate::store::{AttemptId, Found, Record, Store, StoreError};
 use std::time::Duration;
 
-/// One call of a store, with all that it carries.
+/// A request of any kind.
 #[derive(Clone, Debug)]
 pub(super) enum Call {
     Begin(BeginRequest),
-    Arm(AttemptId, Duration),
-    Complete(AttemptId, Option<Value>, Duration, IfGone),
-    Fail(AttemptId, Failure, Duration),
-    Abandon(AttemptId, Duration, Binding),
-    Release(AttemptId, Duration, Binding),
-    Renew(AttemptId, Duration),
-    Forget { force: bool },
-    Resolve(Resolution, Duration),
+    Update(Update),
+    Forget(Forget),
+    Resolve(Resolve),
 }
 
 /// The answer to a [`Call`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reply {
     Begun(Begun),
-    Armed(Armed),
-    Completed(Completed),
-    Settled(Settled),
-    Renewed(Renewed),
+    Updated(Updated),
     Forgotten(Forgotten),
     Resolved(Resolved),
 }
 
 impl Call {
+    /// The holder of an attempt says how it goes.
+    pub(super) fn update(attempt: AttemptId, to: Progress) -> Self {
+        Self::Update(Update { attempt, to })
+    }
+
     pub(super) async fn send(
         &self,
         store: &dyn Store,
         key: &RecordKey,
     ) -> Result<Reply, StoreError> {
         Ok(match self.clone() {
-            Self::Begin(request) => Reply::Begun(store.begin(key, &request).await?),
-            Self::Arm(attempt, linger) => Reply::Armed(store.arm(key, &attempt, linger).await?),
-            Self::Complete(attempt, value, retention, if_gone) => {
-                Reply::Completed(store.complete(key, &attempt, value, retention, if_gone).await?)
-            }
-            Self::Fail(attempt, failure, retention) => {
-                Reply::Settled(store.fail(key, &attempt, failure, retention).await?)
-            }
-            Self::Abandon(attempt, retention, binding) => {
-                Reply::Settled(store.abandon(key, &attempt, retention, binding).await?)
-            }
-            Self::Release(attempt, retention, binding) => {
-                Reply::Settled(store.release(key, &attempt, retention, binding).await?)
-            }
-            Self::Renew(attempt, lease) => Reply::Renewed(store.renew(key, &attempt, lease).await?),
-            Self::Forget { force } => Reply::Forgotten(store.forget(key, force).await?),
-            Self::Resolve(resolution, retention) => {
-                Reply::Resolved(store.resolve(key, resolution, retention).await?)
-            }
+            Self::Begin(request) => Reply::Begun(store.execute(key, request).await?),
+            Self::Update(update) => Reply::Updated(store.execute(key, update).await?),
+            Self::Forget(forget) => Reply::Forgotten(store.execute(key, forget).await?),
+            Self::Resolve(resolve) => Reply::Resolved(store.execute(key, resolve).await?),
         })
-    }
-
-    fn value(&self) -> Option<Value> {
-        match self {
-            Self::Complete(_, value, _, _)
-            | Self::Fail(_, Failure::Final(value), _)
-            | Self::Resolve(Resolution::Succeeded(value), _) => value.clone(),
-            _ => None,
-        }
     }
 }
 
@@ -136,46 +110,31 @@ impl Model {
     }
 
     pub(super) fn answer(&mut self, call: &Call) -> Reply {
-        let record =
-            self.record.as_ref().map(|record| Living { head: record.head, ttl: record.ttl });
-        let (reply, write) = match call {
-            Call::Begin(request) => {
-                let (answer, write) = table::begin(record, request);
-                let value = || self.record.as_ref().and_then(|record| record.value.clone());
-                (Reply::Begun(answer.with_value(value)), write)
-            }
-            Call::Arm(attempt, linger) => with(Reply::Armed, table::arm(record, attempt, *linger)),
-            Call::Complete(attempt, _, retention, if_gone) => {
-                with(Reply::Completed, table::complete(record, attempt, *retention, *if_gone))
-            }
-            Call::Fail(attempt, failure, retention) => {
-                with(Reply::Settled, table::fail(record, attempt, failure, *retention))
-            }
-            Call::Abandon(attempt, retention, binding) => {
-                with(Reply::Settled, table::abandon(record, attempt, *retention, *binding))
-            }
-            Call::Release(attempt, retention, binding) => {
-                with(Reply::Settled, table::release(record, attempt, *retention, *binding))
-            }
-            Call::Renew(attempt, lease) => {
-                with(Reply::Renewed, table::renew(record, attempt, *lease))
-            }
-            Call::Forget { force } => with(Reply::Forgotten, table::forget(record, *force)),
-            Call::Resolve(resolution, retention) => {
-                with(Reply::Resolved, table::resolve(record, resolution, *retention))
-            }
-        };
+        match call {
+            Call::Begin(request) => Reply::Begun(self.apply(request)),
+            Call::Update(update) => Reply::Updated(self.apply(update)),
+            Call::Forget(forget) => Reply::Forgotten(self.apply(forget)),
+            Call::Resolve(resolve) => Reply::Resolved(self.apply(resolve)),
+        }
+    }
+
+    fn apply<R: Request>(&mut self, request: &R) -> R::Answer {
+        let found = self.record.clone().map(Found::from);
+        let (answer, write) = request.step(found.as_ref());
         match write {
             Write::Keep => {}
             Write::Delete => self.record = None,
-            Write::Put { head, ttl } => self.record = Some(Record::new(head, call.value(), ttl)),
+            Write::Extend { ttl } => {
+                if let Some(record) = &mut self.record {
+                    record.ttl = record.ttl.max(ttl);
+                }
+            }
+            Write::Put { head, ttl } => {
+                self.record = Some(Record::new(head, request.value().cloned(), ttl));
+            }
         }
-        reply
+        answer
     }
-}
-
-fn with<A>(wrap: fn(A) -> Reply, (answer, write): table::Step<A>) -> (Reply, Write) {
-    (wrap(answer), write)
 }
 
 /// Both bindings that a verb which frees a key can carry.

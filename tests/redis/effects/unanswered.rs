@@ -61,13 +61,12 @@ async fn an_effect_that_is_not_answered_is_unknown_and_the_next_call_finds_out()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_that_was_never_sent_did_not_run() {
-    let (mut shop, _proxy) = shop(10).await;
-    let direct = RedisStore::connect(&shop._server.url()).await.unwrap();
+    let mut shop = Shop::open(RedisServer::start(), 10).await;
     shop._server.kill();
     let effect = Effect::new(DEDUCT).key("stock:{lamp}").arg(3);
     // The first call may find a connection whose end it has not heard of.
     support::until_async(|| async {
-        let error = shop.order(1).run_effect::<i64>(&direct, &effect).await.unwrap_err();
+        let error = shop.order(1).run_effect::<i64>(&shop.redis, &effect).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
         error.body() == BodyRun::DidNotRun
     })

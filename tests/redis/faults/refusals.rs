@@ -2,9 +2,8 @@
 
 use crate::message::Message;
 use crate::site::{EXPIRE, LEASE, Process, Site, name, strong};
-use idempotent_runtime::store::{
-    BeginRequest, Begun, Claim, RedisStore, Store, StoreErrorKind, Token,
-};
+use idempotent_runtime::protocol::{BeginRequest, Begun, StoreExt as _};
+use idempotent_runtime::store::{Claim, RedisStore, Store, StoreErrorKind, Token};
 use idempotent_runtime::{Abandon, BodyRun, Error, Mode};
 use std::time::Duration;
 use support::fake::Fake;
@@ -183,7 +182,7 @@ async fn what_was_never_sent_had_no_effect_and_what_was_lost_may_have_had_one() 
     }
     proxy.fault_at(1, is_set, Fault::CutAfter);
     let many: Vec<_> = (0..3).map(|_| (key.clone(), request())).collect();
-    for answer in store.begin_many(&many).await {
+    for answer in store.execute_many(many.clone()).await {
         assert!(answer.unwrap_err().may_have_taken_effect());
     }
     let direct = RedisStore::builder(&site.server.url()).timeout(LEASE).connect().await.unwrap();
@@ -193,7 +192,7 @@ async fn what_was_never_sent_had_no_effect_and_what_was_lost_may_have_had_one() 
         !direct.begin(&key, &request()).await.unwrap_err().may_have_taken_effect()
     })
     .await;
-    for answer in direct.begin_many(&many).await {
+    for answer in direct.execute_many(many.clone()).await {
         assert!(!answer.unwrap_err().may_have_taken_effect());
     }
 }
@@ -212,7 +211,7 @@ async fn a_write_that_could_not_be_confirmed_has_had_its_effect() {
     let error = store.begin(&key, &first).await.unwrap_err();
     assert!(error.may_have_taken_effect(), "{error}");
     assert!(error.to_string().contains("'wait'"), "{error}");
-    assert!(store.get(&key).await.unwrap().is_some());
+    assert!(store.load(&key).await.unwrap().is_some());
     // Sent again, it finds its record. What is refused then is only the confirmation.
     let confirms =
         |command: &Command| command.name().starts_with("EVAL") && command.words().len() == 4;
@@ -258,13 +257,13 @@ async fn each_begin_of_a_pipeline_has_its_own_error() {
         .into_iter()
         .collect();
     refuse(&process, "b", "MISCONF the disk is full");
-    let mut answers = process.idem.store().begin_many(&keys).await.into_iter();
+    let mut answers = process.idem.store().execute_many(keys.clone()).await.into_iter();
     assert!(answers.next().unwrap().is_ok());
     let error = answers.next().unwrap().unwrap_err();
     assert!(!error.may_have_taken_effect() && error.to_string().contains("MISCONF"), "{error}");
     assert!(answers.next().unwrap().is_ok());
     // What was answered with something that is no answer may have had an effect.
     process.proxy.fault_at(1, Message::Begin.about(&name("a")), Fault::Refuse("ERR odd".into()));
-    let error = process.idem.store().begin_many(&keys).await.remove(0).unwrap_err();
+    let error = process.idem.store().execute_many(keys.clone()).await.remove(0).unwrap_err();
     assert!(error.may_have_taken_effect(), "{error}");
 }

@@ -2,7 +2,8 @@
 #![allow(clippy::print_stdout)]
 
 use super::Scene;
-use idempotent_runtime::store::{RedisStore, Resolved};
+use idempotent_runtime::protocol::Resolved;
+use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Abandon, Resolution};
 use rand::RngExt as _;
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 use crate::clock::{Clock, Manual, Moment};
 use crate::engine::lease::{Lease, Leases, Terms};
 use crate::key::RecordKey;
+use crate::protocol::Binding;
 use crate::race::race;
-use crate::store::{AttemptId, Binding, Claim, Token};
+use crate::store::{AttemptId, Claim, Token};
 use crate::sync::check;
 use shuttle::future::{block_on, spawn};
 use shuttle::sync::mpsc::{Sender, channel};

@@ -1,10 +1,12 @@
 //! A store that other processes share, as the checker sees one.
 
 use crate::key::RecordKey;
+use crate::protocol::{
+    BeginRequest, Begun, Binding, Failure, Forgotten, IfGone, Resolution, Resolved, Updated,
+};
 use crate::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone,
-    MemoryStore, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
-    StoreFuture, Value, Watch,
+    Answer, AttemptId, MemoryStore, Record, Store, StoreError, StoreErrorKind, StoreFuture, Value,
+    Watch,
 };
 use shuttle::future::{spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};
@@ -40,7 +42,7 @@ impl Remote {
         while self.under_way.load(SeqCst) > 0 {
             yield_now().await;
         }
-        self.store.get(key).await.unwrap()
+        self.store.load(key).await.unwrap()
     }
 
     fn send<'a, T, F>(&'a self, verb: impl FnOnce(Arc<MemoryStore>) -> F) -> Answer<'a, T>
@@ -147,7 +149,7 @@ impl Store for Remote {
 
     fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
         let key = key.clone();
-        self.send(|store| async move { store.get(&key).await })
+        self.send(|store| async move { store.load(&key).await })
     }
 
     fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {

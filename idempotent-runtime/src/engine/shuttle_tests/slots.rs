@@ -3,7 +3,8 @@
 use crate::clock::Moment;
 use crate::engine::slots::{Member, Sent, Shared, Slots, Turn, Waits};
 use crate::key::RecordKey;
-use crate::store::{BeginRequest, Binding, Claim, Token};
+use crate::protocol::{BeginRequest, Binding};
+use crate::store::{Claim, Token};
 use crate::sync::check;
 use shuttle::future::{block_on, spawn, yield_now};
 use shuttle::rand::{Rng as _, thread_rng};

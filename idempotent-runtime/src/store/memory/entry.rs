@@ -4,7 +4,6 @@ use crate::clock::Moment;
 use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
-use crate::store::table::Living;
 use crate::store::{AttemptId, Claim, Head, State, Token, Value};
 use std::time::Duration;
 
@@ -72,6 +71,18 @@ fn state_and_policy(head: &Head) -> u64 {
         }
 }
 
+fn packed_fence(head: &Head) -> Packed<FENCE_BITS> {
+    Packed::new(head.attempt.fence, state_and_policy(head))
+}
+
+fn packed_linger(head: &Head) -> Packed<LINGER_BITS> {
+    Packed::new(millis(head.attempt.claim.linger()), head.attempt.number.into())
+}
+
+fn packed_lease(head: &Head) -> u32 {
+    u32::try_from(millis(head.attempt.claim.lease())).unwrap_or(u32::MAX)
+}
+
 impl Entry {
     pub(super) fn new(key: RecordKey, head: &Head, expires: Moment, value: Option<Value>) -> Self {
         let mut entry = Self {
@@ -92,15 +103,14 @@ impl Entry {
     /// Becomes `head` with `value`.
     pub(super) fn update(&mut self, head: &Head, expires: Moment, value: Option<Value>) {
         self.expires = expires;
-        self.fence = Packed::new(head.attempt.fence, state_and_policy(head));
-        self.linger_ms =
-            Packed::new(millis(head.attempt.claim.linger()), head.attempt.number.into());
+        self.fence = packed_fence(head);
+        self.linger_ms = packed_linger(head);
         self.token = head.attempt.token;
         if self.fingerprint.as_deref() != head.attempt.fingerprint.as_ref() {
             self.fingerprint = head.attempt.fingerprint.map(Box::new);
         }
         self.value = value;
-        self.lease_ms = u32::try_from(millis(head.attempt.claim.lease())).unwrap_or(u32::MAX);
+        self.lease_ms = packed_lease(head);
     }
 
     pub(super) fn expires(&self) -> Moment {
@@ -116,9 +126,25 @@ impl Entry {
         matches!(self.state(), State::Succeeded | State::FailedFinal)
     }
 
-    pub(super) fn living(&self, now: Moment) -> Option<Living> {
+    /// The time that it still lives; `None` if that is over.
+    pub(super) fn life(&self, now: Moment) -> Option<Duration> {
         let ttl = self.expires.since(now);
-        (!ttl.is_zero()).then(|| Living { head: self.head(), ttl })
+        (!ttl.is_zero()).then_some(ttl)
+    }
+
+    /// Lives until then, or longer if it would anyway.
+    pub(super) fn extend(&mut self, expires: Moment) {
+        self.expires = self.expires.max(expires);
+    }
+
+    /// `true` if `head` is what this entry says, as far as it is kept.
+    pub(super) fn is_head(&self, head: &Head) -> bool {
+        let [fence, linger_ms] = [self.fence.0, self.linger_ms.0];
+        self.token == head.attempt.token
+            && fence == packed_fence(head).0
+            && linger_ms == packed_linger(head).0
+            && self.lease_ms == packed_lease(head)
+            && self.fingerprint.as_deref() == head.attempt.fingerprint.as_ref()
     }
 
     pub(super) fn value(&self) -> Option<Value> {
@@ -137,7 +163,7 @@ impl Entry {
         STATES.get(number).copied().unwrap_or(State::Processing)
     }
 
-    fn head(&self) -> Head {
+    pub(super) fn head(&self) -> Head {
         Head {
             attempt: AttemptId {
                 token: self.token,
@@ -206,7 +232,8 @@ mod tests {
                 let now = Moment::from_nanos(5);
                 let expires = now.after(Duration::from_secs(1));
                 let entry = Entry::new(RecordKey::from("k"), &head, expires, None);
-                assert_eq!(entry.living(now).map(|living| living.head), Some(head));
+                assert_eq!(entry.head(), head);
+                assert!(entry.is_head(&head));
             }
         }
     }

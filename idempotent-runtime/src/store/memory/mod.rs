@@ -13,9 +13,8 @@ mod shuttle_tests;
 mod tests;
 
 use super::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, IfGone,
-    Maintenance, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, StoreErrorKind,
-    StoreFuture, Usage, Value, Watch, table,
+    Answer, Found, Maintenance, Next, Record, Seen, State, Store, StoreError, StoreErrorKind,
+    StoreFuture, Swap, Swapped, Usage, Watch, WhenFull,
 };
 use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
@@ -27,7 +26,6 @@ use shard::{Put, Shard, Swept};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::time::Duration;
-use table::{Living, Write};
 
 const SHARDS: usize = shards(64);
 /// How many expired records one background step removes while it holds a shard.
@@ -150,231 +148,8 @@ impl MemoryStore {
         (hash >> 58) as usize % SHARDS
     }
 
-    /// Applies a step of the state table to the record of `key`.
-    fn apply<A>(
-        &self,
-        key: &RecordKey,
-        value: Option<&Value>,
-        step: impl FnOnce(Option<Living>) -> (A, Write),
-    ) -> (A, Put) {
-        let mut opened = self.open(key);
-        opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
-        let (answer, write) = step(opened.living(key));
-        let put = opened.write(key, write, value);
-        let watchers = match write {
-            Write::Keep => None,
-            Write::Put { .. } | Write::Delete => opened.shard.take_watchers(key),
-        };
-        drop(opened);
-        if let Some(watchers) = watchers {
-            watchers.notify_waiters();
-        }
-        (answer, put)
-    }
-
-    /// Makes room for `key` by removing what has expired, and answers, if that was chosen.
-    ///
-    /// `false` if there is none. Others may make room meanwhile, or take what was made.
-    fn make_room(&self, key: &RecordKey) -> bool {
-        if self.maintain().expired > 0 || self.budget.admits(&Tally::default(), key) {
-            return true;
-        }
-        // From one shard after the other, so that no shard's answers go before all others'.
-        let first = self.next_victim.fetch_add(1, Relaxed) % SHARDS;
-        let mut shards = self.shards[first..].iter().chain(&self.shards[..first]);
-        self.evict_answers && shards.any(|shard| lock(shard).evict_answer(&self.budget))
-    }
-}
-
-/// One locked shard, opened for one key.
-struct Opened<'a> {
-    store: &'a MemoryStore,
-    shard: MutexGuard<'a, Shard>,
-    hash: u64,
-    now: Moment,
-}
-
-impl Opened<'_> {
-    fn living(&self, key: &RecordKey) -> Option<Living> {
-        self.shard.find(self.hash, key)?.living(self.now)
-    }
-
-    fn write(&mut self, key: &RecordKey, write: Write, value: Option<&Value>) -> Put {
-        match write {
-            Write::Keep => Put::Done,
-            Write::Delete => {
-                self.shard.remove(self.hash, key, &self.store.budget);
-                Put::Done
-            }
-            Write::Put { head, ttl } => {
-                let life = (self.now, ttl);
-                self.shard.put(self.hash, key, &head, life, value, &self.store.budget)
-            }
-        }
-    }
-}
-
-impl Default for MemoryStore {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for MemoryStore {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("MemoryStore").field("usage", &self.usage()).finish()
-    }
-}
-
-fn ready<'a, T>(answer: T) -> Answer<'a, T> {
-    StoreFuture::ready(Ok(answer))
-}
-
-impl Store for MemoryStore {
-    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun> {
-        for _ in 0..ROOM_TRIES {
-            let mut opened = self.open(key);
-            opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
-            let entry = opened.shard.find(opened.hash, key);
-            let living = entry.and_then(|entry| entry.living(opened.now));
-            let (answer, write) = table::begin(living, request);
-            if entry.is_some() || self.budget.admits(&opened.shard.tally, key) {
-                let answer = answer.with_value(|| entry.and_then(Entry::value));
-                opened.write(key, write, None);
-                return ready(answer);
-            }
-            drop(opened);
-            if !self.make_room(key) {
-                break;
-            }
-        }
-        let text = format!("the memory store is full: it holds {}", self.budget);
-        StoreFuture::ready(Err(StoreError::new(StoreErrorKind::Full, text)))
-    }
-
-    fn arm<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        linger: Duration,
-    ) -> Answer<'a, Armed> {
-        let mut opened = self.open(key);
-        let (answer, write) = table::arm(opened.living(key), attempt, linger);
-        opened.write(key, write, None);
-        ready(answer)
-    }
-
-    fn complete<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        value: Option<Value>,
-        retention: Duration,
-        if_gone: IfGone,
-    ) -> Answer<'a, Completed> {
-        let step = |record| table::complete(record, attempt, retention, if_gone);
-        ready(match self.apply(key, value.as_ref(), step) {
-            (Completed::Stored, Put::WithoutValue) => Completed::StoredWithoutValue,
-            (answer, _) => answer,
-        })
-    }
-
-    fn fail<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        failure: Failure,
-        retention: Duration,
-    ) -> Answer<'a, Settled> {
-        let value = match &failure {
-            Failure::Final(error) => error.as_ref(),
-            Failure::Free(_) => None,
-        };
-        let step = |record| table::fail(record, attempt, &failure, retention);
-        ready(self.apply(key, value, step).0)
-    }
-
-    fn abandon<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled> {
-        let step = |record| table::abandon(record, attempt, retention, binding);
-        ready(self.apply(key, None, step).0)
-    }
-
-    fn release<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled> {
-        let step = |record| table::release(record, attempt, retention, binding);
-        ready(self.apply(key, None, step).0)
-    }
-
-    fn renew<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        lease: Duration,
-    ) -> Answer<'a, Renewed> {
-        let mut opened = self.open(key);
-        let (answer, write) = table::renew(opened.living(key), attempt, lease);
-        opened.write(key, write, None);
-        ready(answer)
-    }
-
-    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
-        let opened = self.open(key);
-        let record = opened.shard.find(opened.hash, key).and_then(|entry| {
-            let Living { head, ttl } = entry.living(opened.now)?;
-            Some(Record::new(head, entry.value(), ttl))
-        });
-        ready(record)
-    }
-
-    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
-        ready(self.apply(key, None, |record| table::forget(record, force)).0)
-    }
-
-    fn resolve<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        resolution: Resolution,
-        retention: Duration,
-    ) -> Answer<'a, Resolved> {
-        let value = match &resolution {
-            Resolution::Succeeded(value) => value.as_ref(),
-            Resolution::Retry => None,
-        };
-        let step = |record| table::resolve(record, &resolution, retention);
-        ready(self.apply(key, value, step).0)
-    }
-
-    fn is_local(&self) -> bool {
-        true
-    }
-
-    fn renew_many<'a>(
-        &'a self,
-        requests: &'a [super::RenewRequest],
-    ) -> StoreFuture<'a, Vec<Result<Renewed, StoreError>>> {
-        let renewed = requests.iter().map(|request| {
-            let answer = self.renew(&request.key, &request.attempt, request.lease);
-            answer.now().unwrap_or(Ok(Renewed::Lost))
-        });
-        StoreFuture::ready(renewed.collect())
-    }
-
-    fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
-        ready(self.open(key).shard.watch(key))
-    }
-
-    fn maintain(&self) -> Maintenance {
+    /// Removes expired records, a bounded number of them.
+    fn sweep(&self) -> Maintenance {
         let now = self.clock.now();
         let mut expired = 0;
         let mut steps = 0;
@@ -400,6 +175,139 @@ impl Store for MemoryStore {
             }
         }
         Maintenance { expired, more: false }
+    }
+
+    /// Makes room for `key` by removing what has expired, and answers, if that was chosen.
+    ///
+    /// `false` if there is none. Others may make room meanwhile, or take what was made.
+    fn make_room(&self, key: &RecordKey) -> bool {
+        if self.sweep().expired > 0 || self.budget.admits(&Tally::default(), key) {
+            return true;
+        }
+        // From one shard after the other, so that no shard's answers go before all others'.
+        let first = self.next_victim.fetch_add(1, Relaxed) % SHARDS;
+        let mut shards = self.shards[first..].iter().chain(&self.shards[..first]);
+        self.evict_answers && shards.any(|shard| lock(shard).evict_answer(&self.budget))
+    }
+}
+
+/// One locked shard, opened for one key.
+struct Opened<'a> {
+    store: &'a MemoryStore,
+    shard: MutexGuard<'a, Shard>,
+    hash: u64,
+    now: Moment,
+}
+
+impl Opened<'_> {
+    /// The record, unless its time is over, and the time that it still lives.
+    fn living(&self, key: &RecordKey) -> Option<(&Entry, Duration)> {
+        let entry = self.shard.find(self.hash, key)?;
+        Some((entry, entry.life(self.now)?))
+    }
+
+    /// Writes, and wakes those who watch the record if it is no longer processed.
+    fn write(mut self, key: &RecordKey, next: &Next) -> Swapped {
+        let budget = &self.store.budget;
+        let (swapped, watchers) = match next {
+            Next::Put { head, value, ttl, .. } => {
+                let life = (self.now, *ttl);
+                let put = self.shard.put(self.hash, key, head, life, value.as_ref(), budget);
+                let swapped = match put {
+                    Put::Done => Swapped::Done,
+                    Put::WithoutValue => Swapped::DoneWithoutValue,
+                };
+                let watchers = match head.state {
+                    State::Processing => None,
+                    _ => self.shard.take_watchers(key),
+                };
+                (swapped, watchers)
+            }
+            Next::Extend { ttl } => {
+                self.shard.extend(self.hash, key, self.now, *ttl);
+                (Swapped::Done, None)
+            }
+            Next::Nothing => {
+                self.shard.remove(self.hash, key, budget);
+                (Swapped::Done, self.shard.take_watchers(key))
+            }
+        };
+        // Not under the lock: a waker may do anything.
+        drop(self);
+        if let Some(watchers) = watchers {
+            watchers.notify_waiters();
+        }
+        swapped
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("MemoryStore").field("usage", &self.usage()).finish()
+    }
+}
+
+fn ready<'a, T>(answer: T) -> Answer<'a, T> {
+    StoreFuture::ready(Ok(answer))
+}
+
+impl Store for MemoryStore {
+    fn load<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
+        let opened = self.open(key);
+        let living = opened.living(key);
+        ready(living.map(|(entry, ttl)| Record::new(entry.head(), entry.value(), ttl)))
+    }
+
+    fn swap<'a>(&'a self, key: &'a RecordKey, swap: Swap) -> Answer<'a, Swapped> {
+        for _ in 0..ROOM_TRIES {
+            let mut opened = self.open(key);
+            opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
+            let entry = opened.shard.find(opened.hash, key);
+            let living = entry.and_then(|entry| Some((entry, entry.life(opened.now)?)));
+            let holds = match (&swap.seen, &living) {
+                (Seen::Nothing, None) => true,
+                (Seen::This { head, at_most }, Some((entry, ttl))) => {
+                    entry.is_head(head) && at_most.is_none_or(|at_most| *ttl <= at_most)
+                }
+                _ => false,
+            };
+            if !holds {
+                let found = living.map(|(entry, ttl)| Found {
+                    head: entry.head(),
+                    value: entry.value(),
+                    ttl: Some(ttl),
+                });
+                return ready(Swapped::Found(found));
+            }
+            let may_refuse = matches!(swap.next, Next::Put { when_full: WhenFull::Refuse, .. });
+            if entry.is_some() || !may_refuse || self.budget.admits(&opened.shard.tally, key) {
+                return ready(opened.write(key, &swap.next));
+            }
+            drop(opened);
+            if !self.make_room(key) {
+                break;
+            }
+        }
+        let text = format!("the memory store is full: it holds {}", self.budget);
+        StoreFuture::ready(Err(StoreError::new(StoreErrorKind::Full, text)))
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
+        ready(self.open(key).shard.watch(key))
+    }
+
+    fn maintain(&self) -> StoreFuture<'_, Maintenance> {
+        StoreFuture::ready(self.sweep())
     }
 
     fn usage(&self) -> Option<Usage> {

@@ -81,6 +81,15 @@ impl Shard {
         put
     }
 
+    /// Lets a record live for `ttl` from now, or longer if it would anyway.
+    pub(super) fn extend(&mut self, hash: u64, key: &RecordKey, now: Moment, ttl: Duration) {
+        let is_key = |(known, entry): &Boxed| *known == hash && entry.is_key(key);
+        if let Some((_, entry)) = self.table.find_mut(hash, is_key) {
+            // Its place in the expiry index is looked at in time, and moved on then.
+            entry.extend(now.after(ttl));
+        }
+    }
+
     /// Makes the expiry index anew when most of it has no record behind it. Whatever ends a record,
     /// or its life, early leaves a hash in a later bucket.
     fn drop_stale(&mut self) {

@@ -78,7 +78,7 @@ impl Bench {
     }
 
     fn record(&self) -> Option<Record> {
-        now(self.store.get(&key()))
+        now(self.store.load(&key()))
     }
 
     /// Nothing is left, and nothing of it is still counted, when everything has expired.
@@ -135,8 +135,8 @@ fn a_lease_that_is_over_is_taken_over_once() {
         });
         let owner = Arc::clone(&bench);
         jobs.push(Box::new(move || match owner.complete(&first) {
-            Completed::Stored => 1,
-            Completed::Superseded => 0,
+            Updated::Done => 1,
+            Updated::Superseded => 0,
             other => panic!("{other:?}"),
         }));
         // Either somebody takes over, or the first one still completes.
@@ -153,7 +153,7 @@ fn a_lease_is_renewed_or_taken_over_but_not_both() {
         let owner = Arc::clone(&bench);
         let renewing = thread::spawn(move || now(owner.store.renew(&key(), &first, LEASE)));
         let taken_over = matches!(bench.begin(1), Begun::Fresh(_));
-        let renewed = renewing.join().unwrap() == Renewed::Extended;
+        let renewed = renewing.join().unwrap() == Updated::Done;
         assert_ne!(taken_over, renewed);
     });
 }
@@ -166,7 +166,7 @@ fn one_attempt_succeeds_while_leases_end_and_the_store_is_swept() {
             let bench = Arc::clone(&bench);
             move |caller| match bench.begin(caller) {
                 Begun::Fresh(attempt) => {
-                    (bench.complete(&attempt) == Completed::Stored).then_some(caller)
+                    (bench.complete(&attempt) == Updated::Done).then_some(caller)
                 }
                 _ => None,
             }
@@ -192,7 +192,7 @@ fn a_key_runs_again_only_after_its_answer_has_expired() {
     check::many(|| {
         let bench = bench();
         let first = bench.fresh(9);
-        assert_eq!(bench.complete(&first), Completed::Stored);
+        assert_eq!(bench.complete(&first), Updated::Done);
         let expired = Arc::new(AtomicBool::new(false));
         let mover = {
             let (bench, expired) = (Arc::clone(&bench), Arc::clone(&expired));
@@ -261,7 +261,7 @@ fn nothing_is_lost_or_counted_twice() {
         let kept: Vec<_> = kept.into_iter().flatten().collect();
         assert_eq!(bench.store.usage().unwrap().entries, kept.len() as u64);
         for (key, expected) in &kept {
-            let record = now(bench.store.get(key)).expect("it was completed");
+            let record = now(bench.store.load(key)).expect("it was completed");
             assert_eq!(record.value.as_ref(), Some(expected));
         }
         bench.assert_all_expires();
@@ -279,7 +279,7 @@ fn keep_some(bench: &Bench, caller: u8) -> Vec<(RecordKey, Value)> {
         match thread_rng().gen_range(0..3) {
             0 => {
                 let released = bench.store.release(&key, &attempt, RETENTION, Binding::Lifted);
-                assert_eq!(now(released), Settled::Done);
+                assert_eq!(now(released), Updated::Done);
             }
             choice => {
                 let value = Value::from(vec![caller; usize::from(round) * 100]);
@@ -290,7 +290,7 @@ fn keep_some(bench: &Bench, caller: u8) -> Vec<(RecordKey, Value)> {
                     RETENTION,
                     IfGone::Rewrite,
                 );
-                assert_eq!(now(done), Completed::Stored);
+                assert_eq!(now(done), Updated::Done);
                 match choice {
                     1 => kept.push((key, value)),
                     _ => assert_eq!(now(bench.store.forget(&key, false)), Forgotten::Deleted),

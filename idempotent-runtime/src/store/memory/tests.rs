@@ -2,6 +2,7 @@ use super::*;
 use crate::clock::Manual;
 use crate::config::{Abandon, Config};
 use crate::engine::{Core, Values};
+use crate::protocol::{BeginRequest, Begun, IfGone, StoreExt as _, Updated};
 use crate::store::{Claim, Head, State, Token};
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,7 +43,7 @@ fn answer(store: &MemoryStore, key: &RecordKey, retention: Duration) {
     let attempt = request.first_attempt();
     assert_eq!(now(store.begin(key, &request)), Begun::Fresh(attempt));
     let completed = now(store.complete(key, &attempt, None, retention, IfGone::Rewrite));
-    assert_eq!(completed, Completed::Stored);
+    assert_eq!(completed, Updated::Done);
 }
 
 fn records(store: &MemoryStore) -> u64 {
@@ -70,12 +71,12 @@ fn one_maintenance_removes_a_slice_and_the_next_ones_the_rest() {
     let all = records(&store);
     manual.advance(LEASE + Duration::from_secs(2));
     for slices in 1..=2 {
-        assert_eq!(store.maintain(), Maintenance { expired: SLICE, more: true });
+        assert_eq!(store.sweep(), Maintenance { expired: SLICE, more: true });
         assert_eq!(records(&store), all - slices * SLICE);
     }
-    assert_eq!(store.maintain(), Maintenance { expired: all - 2 * SLICE, more: false });
+    assert_eq!(store.sweep(), Maintenance { expired: all - 2 * SLICE, more: false });
     assert_eq!(records(&store), 0);
-    assert_eq!(store.maintain(), Maintenance::default());
+    assert_eq!(store.sweep(), Maintenance::default());
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn answers_that_brought_their_expiry_forward_leave_little_in_the_expiry_index() 
     assert_eq!(records(&store), ENTRIES);
     assert!(indexed(&store) < 10 * ENTRIES, "{} are indexed", indexed(&store));
     manual.advance(SHORT + LEASE + Duration::from_secs(2));
-    while store.maintain().more {}
+    while store.sweep().more {}
     assert_eq!((records(&store), indexed(&store)), (0, 0));
 }
 

@@ -1,17 +1,15 @@
 //! Effects inside Redis that happen together with their record, in one atomic step.
 
 use super::RedisStore;
-use super::error::{Failure, contended, misconfigured, unexpected};
+use super::error::{misconfigured, unexpected};
 use super::links::Failed;
+use super::mark;
 use super::name::Name;
 use super::script::Script;
 use super::server::Server;
-use super::{verbs, wire};
+use super::swaps::{at_most, seen_bytes};
 use crate::key::RecordKey;
-use crate::store::table::{self, Living, Write};
-use crate::store::{
-    BeginRequest, Begun, Binding, Failure as Failing, Head, State, StoreError, Value as StoredValue,
-};
+use crate::store::{Found, Head, Seen, StoreError, Value as StoredValue, wire};
 use redis::cluster_routing::Slot;
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -83,170 +81,97 @@ impl Effect {
     }
 }
 
-/// The end of an effect.
+/// The records that an effect leaves behind, whichever way it ends.
+#[derive(Clone, Debug)]
+pub(crate) struct EffectRecords {
+    /// While it runs, and if it fails half way: its outcome is unknown.
+    pub(crate) unknown: Head,
+    pub(crate) unknown_ttl: Duration,
+    /// Its answer, which is added to this value.
+    pub(crate) done: Head,
+    pub(crate) envelope: StoredValue,
+    /// It refused: the key is free.
+    pub(crate) free: Head,
+    /// The time to live of an answer, and of a free key.
+    pub(crate) ttl: Duration,
+}
+
+/// The end of a script that runs only if its record is the one that was seen.
 #[derive(Debug)]
-pub(crate) enum Effected {
-    /// It happened, in this call. The answer as the script gave it.
-    Done { number: u32, answer: Vec<u8> },
-    /// It happened, in this call, and it is not known whether enough replicas have it.
+pub(crate) enum Ran {
+    /// It happened. The answer as the script gave it.
+    Done { answer: Vec<u8> },
+    /// It happened, and it is not known whether enough replicas have it.
     Unconfirmed(StoreError),
     /// The script refused. The key is free.
     Refused { reason: String },
-    /// The script failed half way. The key is blocked.
+    /// The script failed half way. Its outcome is unknown.
     Failed { reason: String },
-    /// It did not run: the record says what there is instead.
-    Found(Begun),
+    /// It did not run: the record is not what it was taken for.
+    Found(Option<Found>),
 }
-
-/// What the record of an effect is to say.
-#[derive(Clone, Debug)]
-pub(crate) struct EffectTerms {
-    pub(crate) request: BeginRequest,
-    /// How long the answer is kept.
-    pub(crate) retention: Duration,
-    /// How long an unknown outcome is kept.
-    pub(crate) block_retention: Duration,
-    /// The payload that may follow a refusal.
-    pub(crate) binding: Binding,
-    /// What comes before the answer in the stored value.
-    pub(crate) envelope: StoredValue,
-}
-
-/// How often a script is sent that was not answered, or whose record changed.
-const ROUNDS: usize = 8;
 
 impl RedisStore {
-    /// Runs an effect unless the record says that it is not to run.
-    pub(crate) async fn effect(
+    /// Runs an effect if the record is the one that was seen, and writes what came of it: one atomic
+    /// step, one round trip.
+    pub(crate) async fn run_effect(
         &self,
         key: &RecordKey,
         effect: &Effect,
-        terms: &EffectTerms,
-    ) -> Result<Effected, StoreError> {
+        seen: &Seen,
+        records: &EffectRecords,
+    ) -> Result<Ran, StoreError> {
         let name = Name::of(key);
         effect.check_slots(&name)?;
-        let server = self.server();
-        let mut found: Option<(Vec<u8>, Duration)> = None;
-        let mut refused: Option<Failed> = None;
-        for _ in 0..ROUNDS {
-            let living = match &found {
-                None => None,
-                Some((bytes, ttl)) => {
-                    let head = wire::decode(bytes)?.head;
-                    if head.attempt.token == terms.request.token {
-                        // Sent before: its answer was lost, and it is in the record.
-                        return own(server, &name, bytes).await;
-                    }
-                    Some(Living { head, ttl: *ttl })
-                }
-            };
-            let (answer, write) = table::begin(living, &terms.request);
-            let Write::Put { head, .. } = write else {
-                let value = || found.as_ref().and_then(|(it, _)| wire::decode(it).ok()?.value);
-                return Ok(Effected::Found(answer.with_value(value)));
-            };
-            if let Some(failed) = refused {
-                return Err(failed.into());
-            }
-            match run(server, &name, effect, terms, &head, found.as_ref()).await {
-                Ok(Ran::Ended(effected)) => return Ok(effected),
-                Ok(Ran::Seen(now)) => found = now,
-                // A server that does not run scripts that write may still say what is recorded.
-                Err(failed) if failed.leaves_reads() => match server.look(&name).await {
-                    Ok(now) => (found, refused) = (unmarked(now), Some(failed)),
-                    Err(_) => return Err(failed.into()),
-                },
-                Err(failed) => return Err(failed.into()),
-            }
+        let ran = run(self.server(), &name, effect, seen, records).await;
+        match ran {
+            // A server that does not run scripts that write may still say what is recorded.
+            Err(failed) if failed.leaves_reads() => match self.server().load(&name).await {
+                Ok(Some(record)) => Ok(Ran::Found(Some(record.into()))),
+                Ok(None) | Err(_) => Err(failed.into()),
+            },
+            ran => Ok(ran?),
         }
-        Err(contended())
     }
-}
 
-fn unmarked(record: Option<(Vec<u8>, Duration)>) -> Option<(Vec<u8>, Duration)> {
-    record.map(|(bytes, ttl)| (wire::unmarked(bytes), ttl))
-}
-
-/// The end of an effect of this very call, as the record tells it.
-async fn own(server: &Server, name: &Name, bytes: &[u8]) -> Result<Effected, StoreError> {
-    let found = wire::decode(bytes)?;
-    let number = found.head.attempt.number;
-    Ok(match (found.head.state, found.value) {
-        (State::Succeeded, Some(value)) => match verbs::confirm(server, name).await {
-            Ok(()) => {
-                let answer = value.as_bytes().get(1..).unwrap_or_default().to_vec();
-                Effected::Done { number, answer }
-            }
-            Err(error) => Effected::Unconfirmed(error),
-        },
-        (State::Succeeded, None) => Effected::Found(Begun::Succeeded { number, value: None }),
-        (State::Abandoned, _) => Effected::Failed { reason: "its reply was lost".to_owned() },
-        // It refused, or an operator freed the key.
-        (State::FailedFree, _) => Effected::Found(Begun::Superseded),
-        _ => Effected::Found(Begun::Indeterminate { number }),
-    })
-}
-
-enum Ran {
-    Ended(Effected),
-    /// The record is not what it was taken for.
-    Seen(Option<(Vec<u8>, Duration)>),
+    /// `true` if both are handles to one store.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 async fn run(
     server: &Server,
     name: &Name,
     effect: &Effect,
-    terms: &EffectTerms,
-    head: &Head,
-    found: Option<&(Vec<u8>, Duration)>,
+    seen: &Seen,
+    records: &EffectRecords,
 ) -> Result<Ran, Failed> {
-    let unknown = wire::encode(&Head { state: State::Abandoned, ..*head }, None);
-    let done = wire::encode(&Head { state: State::Succeeded, ..*head }, Some(&terms.envelope));
-    let processing =
-        Living { head: Head { state: State::Processing, ..*head }, ttl: Duration::MAX };
-    let failing = Failing::Free(terms.binding);
-    let free = match table::fail(Some(processing), &head.attempt, &failing, terms.retention) {
-        (_, Write::Put { head, .. }) => wire::encode(&head, None),
-        _ => return Err(Failed::Answered(contended())),
-    };
-    // A lease that was over when the record was seen must still be over.
-    let (seen, at_most) = match found {
-        None => (&[][..], String::new()),
-        Some((bytes, ttl)) => {
-            let head = wire::decode(bytes).map_err(Failed::Answered)?.head;
-            let over = head.state == State::Processing && head.lease_left(*ttl).is_zero();
-            let at_most = over.then(|| wire::millis(head.attempt.claim.linger()).to_string());
-            (&bytes[..], at_most.unwrap_or_default())
-        }
-    };
+    let unknown = wire::encode(&records.unknown, None);
+    let done = wire::encode(&records.done, Some(&records.envelope));
+    let free = wire::encode(&records.free, None);
+    let (seen, at_most) = (seen_bytes(seen), at_most(seen));
     let arguments = |command: &mut Cmd| {
         command.arg(1 + effect.keys.len()).arg(name.as_str()).arg(&effect.keys);
-        command.arg(seen).arg(&at_most);
-        command.arg(&unknown).arg(wire::millis(terms.block_retention));
-        command.arg(&done).arg(&free).arg(wire::millis(terms.retention));
+        command.arg(&seen).arg(&at_most);
+        command.arg(&unknown).arg(wire::millis(records.unknown_ttl));
+        command.arg(&done).arg(&free).arg(wire::millis(records.ttl));
         for argument in &effect.arguments {
             command.arg(argument);
         }
     };
-    let answer = match server.write(&effect.script.by_hash(&arguments)).await {
-        Err(failed) if failed.failure() == Failure::NoScript => {
-            server.write(&effect.script.by_text(&arguments)).await
-        }
-        answer => answer,
-    };
-    let (answer, written) = match answer {
+    let (answer, written) = match server.script(&effect.script, &arguments).await {
         Err(Failed::Sent(error) | Failed::Resent(error)) if is_broken_script(&error) => {
             let text = format!("the script does not compile: {error}");
             return Err(Failed::Answered(misconfigured(text)));
         }
         answer => answer?,
     };
-    let ran = read(answer, head.attempt.number).map_err(Failed::Answered)?;
-    if let Ran::Ended(Effected::Done { .. }) = ran
+    let ran = read(answer)?;
+    if let Ran::Done { .. } = ran
         && let Err(failed) = written.check()
     {
-        return Ok(Ran::Ended(Effected::Unconfirmed(failed.into())));
+        return Ok(Ran::Unconfirmed(failed.into()));
     }
     Ok(ran)
 }
@@ -256,8 +181,8 @@ fn is_broken_script(error: &redis::RedisError) -> bool {
     error.detail().is_some_and(|detail| detail.contains("compiling script"))
 }
 
-fn read(answer: Value, number: u32) -> Result<Ran, StoreError> {
-    let broken = || unexpected("a script");
+fn read(answer: Value) -> Result<Ran, Failed> {
+    let broken = || Failed::Answered(unexpected("a script"));
     let Value::Array(parts) = answer else { return Err(broken()) };
     let mut parts = parts.into_iter();
     let word = parts.next().ok_or_else(broken)?;
@@ -275,16 +200,16 @@ fn read(answer: Value, number: u32) -> Result<Ran, StoreError> {
                 Value::Int(number) => number.to_string().into_bytes(),
                 _ => return Err(broken()),
             };
-            Ran::Ended(Effected::Done { number, answer })
+            Ran::Done { answer }
         }
-        "refused" => Ran::Ended(Effected::Refused { reason: text(part) }),
-        "failed" => Ran::Ended(Effected::Failed { reason: text(part) }),
+        "refused" => Ran::Refused { reason: text(part) },
+        "failed" => Ran::Failed { reason: text(part) },
         "seen" => match (part, parts.next()) {
             (Value::BulkString(bytes), Some(Value::Int(ttl))) => {
                 let ttl = Duration::from_millis(u64::try_from(ttl).unwrap_or(1).max(1));
-                Ran::Seen(Some((wire::unmarked(bytes), ttl)))
+                Ran::Found(Some(mark::decode(bytes, Some(ttl))?))
             }
-            (Value::Nil, _) => Ran::Seen(None),
+            (Value::Nil, _) => Ran::Found(None),
             _ => return Err(broken()),
         },
         _ => return Err(broken()),

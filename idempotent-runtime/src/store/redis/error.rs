@@ -66,12 +66,6 @@ pub(super) fn misconfigured(text: impl Into<String>) -> StoreError {
     StoreError::new(StoreErrorKind::Misconfigured, text)
 }
 
-/// The record was another one at every look. What was sent was refused for that.
-pub(super) fn contended() -> StoreError {
-    let text = "the record changed with every look at it";
-    StoreError::new(StoreErrorKind::Contended, text)
-}
-
 /// An answer came, and says nothing about the effect of the command.
 pub(super) fn unexpected(command: &str) -> StoreError {
     let text = format!("redis: an answer to {command} that no server gives");

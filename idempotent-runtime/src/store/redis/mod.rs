@@ -1,10 +1,10 @@
-//! Records in Redis or Valkey: one key a record, one round trip a verb where the server allows it.
+//! Records in Redis or Valkey: one key a record, one round trip a swap where the server allows it.
 //!
-//! The files, in the order in which a call goes through them: [`verbs`] asks the state table,
-//! [`server`] turns one step into a command ([`many`] the steps of many records into one pipeline),
-//! [`links`] sends it, [`target`] connects. [`refusals`] is the table of errors that servers answer
-//! with. Behind sentinels, [`sentinel`] asks for the master, [`master`] judges the answers, and
-//! [`follow`] ends connections to a master that was replaced.
+//! The files, in the order in which a swap goes through them: [`swaps`] turns it into a command, or
+//! many into one pipeline, [`server`] adds the wait for replicas, [`links`] sends it, [`target`]
+//! connects. [`mark`] is the one byte of a record that is this store's own. [`refusals`] is the table
+//! of errors that servers answer with. Behind sentinels, [`sentinel`] asks for the master, [`master`]
+//! judges the answers, and [`follow`] ends connections to a master that was replaced.
 
 mod answers;
 mod builder;
@@ -14,7 +14,7 @@ mod eviction;
 mod features;
 mod follow;
 mod links;
-mod many;
+mod mark;
 mod master;
 mod name;
 mod paused;
@@ -23,27 +23,21 @@ mod replication;
 mod script;
 mod sentinel;
 mod server;
+mod swaps;
 mod target;
 mod turned_away;
-mod verbs;
 mod wakes;
-mod wire;
 
 pub use builder::RedisBuilder;
 pub use effect::Effect;
-pub(crate) use effect::{EffectTerms, Effected};
-#[cfg(feature = "testing")]
-pub(crate) use wire::is_sound;
+pub(crate) use effect::{EffectRecords, Ran};
 
+use self::error::after_an_effect;
 use self::name::Name;
 use self::server::Server;
 use self::wakes::Wakes;
 use crate::key::RecordKey;
-use crate::store::{
-    Answer, ArmRequest, Armed, AttemptId, BeginRequest, Begun, Binding, CompleteRequest, Completed,
-    Failure, Forgotten, Freed, IfGone, Record, RenewRequest, Renewed, Resolution, Resolved,
-    Settled, Store, StoreError, StoreFuture, Value, Watch, table,
-};
+use crate::store::{Answer, Freed, Record, Store, StoreError, StoreFuture, Swap, Swapped, Watch};
 use ::redis::aio::ConnectionLike;
 use std::fmt;
 use std::future::Future;
@@ -156,154 +150,39 @@ impl RedisStore {
 }
 
 impl Store for RedisStore {
-    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun> {
-        StoreFuture::new(verbs::begin(self.server(), key, request))
+    fn load<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
+        StoreFuture::new(async move { Ok(self.server().load(&Name::of(key)).await?) })
     }
 
-    fn arm<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        linger: Duration,
-    ) -> Answer<'a, Armed> {
-        StoreFuture::new(verbs::arm(self.server(), key, attempt, linger))
+    fn swap<'a>(&'a self, key: &'a RecordKey, swap: Swap) -> Answer<'a, Swapped> {
+        StoreFuture::new(async move { Ok(self.server().swap(&Name::of(key), &swap).await?) })
     }
 
-    fn complete<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        value: Option<Value>,
-        retention: Duration,
-        if_gone: IfGone,
-    ) -> Answer<'a, Completed> {
+    fn confirm<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, ()> {
+        let server = self.server();
+        if server.replication.is_none() {
+            return StoreFuture::ready(Ok(()));
+        }
         StoreFuture::new(async move {
-            let (key, attempt) = (key.clone(), *attempt);
-            let request = CompleteRequest { key, attempt, value, retention, if_gone };
-            verbs::complete(self.server(), &request).await
+            let confirmed = server.confirm(&Name::of(key)).await;
+            confirmed.map_err(|failed| after_an_effect(failed.into()))
         })
     }
 
-    fn fail<'a>(
+    fn swap_many<'a>(
         &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        failure: Failure,
-        retention: Duration,
-    ) -> Answer<'a, Settled> {
+        swaps: &'a [(RecordKey, Swap)],
+    ) -> StoreFuture<'a, Vec<Result<Swapped, StoreError>>> {
         StoreFuture::new(async move {
-            let value = match &failure {
-                Failure::Free(_) => None,
-                Failure::Final(value) => value.as_ref(),
-            };
-            let step = |record| table::fail(record, attempt, &failure, retention);
-            verbs::settle(self.server(), key, attempt, value, step).await
+            let swapped = self.server().swap_many(swaps).await.into_iter();
+            swapped.map(|swapped| swapped.map_err(StoreError::from)).collect()
         })
-    }
-
-    fn abandon<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled> {
-        StoreFuture::new(async move {
-            let step = |record| table::abandon(record, attempt, retention, binding);
-            verbs::settle(self.server(), key, attempt, None, step).await
-        })
-    }
-
-    fn release<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled> {
-        StoreFuture::new(async move {
-            let step = |record| table::release(record, attempt, retention, binding);
-            verbs::settle(self.server(), key, attempt, None, step).await
-        })
-    }
-
-    fn renew<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        lease: Duration,
-    ) -> Answer<'a, Renewed> {
-        StoreFuture::new(async move {
-            let one = std::iter::once((key, attempt, lease));
-            let mut answers = verbs::renew(self.server(), one).await;
-            answers.pop().unwrap_or(Ok(Renewed::Lost))
-        })
-    }
-
-    fn begin_many<'a>(
-        &'a self,
-        requests: &'a [(RecordKey, BeginRequest)],
-    ) -> StoreFuture<'a, Vec<Result<Begun, StoreError>>> {
-        StoreFuture::new(verbs::begin_many(self.server(), requests))
-    }
-
-    fn arm_many<'a>(
-        &'a self,
-        requests: &'a [ArmRequest],
-    ) -> StoreFuture<'a, Vec<Result<Armed, StoreError>>> {
-        StoreFuture::new(verbs::arm_many(self.server(), requests))
-    }
-
-    fn complete_many<'a>(
-        &'a self,
-        requests: &'a [CompleteRequest],
-    ) -> StoreFuture<'a, Vec<Result<Completed, StoreError>>> {
-        StoreFuture::new(verbs::complete_many(self.server(), requests))
-    }
-
-    fn renew_many<'a>(
-        &'a self,
-        requests: &'a [RenewRequest],
-    ) -> StoreFuture<'a, Vec<Result<Renewed, StoreError>>> {
-        let each = requests.iter().map(|it| (&it.key, &it.attempt, it.lease));
-        StoreFuture::new(verbs::renew(self.server(), each))
     }
 
     fn timeout(&self) -> Option<Duration> {
         let links = &self.server().links;
         // That of a connection of the caller's own is not known.
         links.target().can_be_heard().then(|| links.timeouts().response)
-    }
-
-    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
-        StoreFuture::new(verbs::get(self.server(), key))
-    }
-
-    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
-        StoreFuture::new(async move {
-            let step = |record| table::forget(record, force);
-            let forgotten = verbs::operate(self.server(), key, None, step).await?;
-            if forgotten == Forgotten::Freed {
-                self.server().publish_freed(key.as_str()).await;
-            }
-            Ok(forgotten)
-        })
-    }
-
-    fn resolve<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        resolution: Resolution,
-        retention: Duration,
-    ) -> Answer<'a, Resolved> {
-        StoreFuture::new(async move {
-            let value = match &resolution {
-                Resolution::Succeeded(value) => value.as_ref(),
-                Resolution::Retry => None,
-            };
-            let step = |record| table::resolve(record, &resolution, retention);
-            verbs::operate(self.server(), key, value, step).await
-        })
     }
 
     fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
@@ -321,6 +200,10 @@ impl Store for RedisStore {
 
     fn on_freed(&self, told: Freed) {
         self.0.wakes.on_freed(told);
+    }
+
+    fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {
+        StoreFuture::new(self.server().publish_freed(key.as_str()))
     }
 }
 

@@ -19,7 +19,7 @@ impl Replication {
     /// Asks how many replicas have what this connection wrote.
     pub(super) fn command(&self) -> Cmd {
         let mut wait = redis::cmd("WAIT");
-        wait.arg(self.replicas).arg(super::wire::millis(self.timeout));
+        wait.arg(self.replicas).arg(crate::store::wire::millis(self.timeout));
         wait
     }
 

@@ -2,14 +2,15 @@
 
 use super::Subject;
 use super::bench::{BLOCK_LINGER, Bench, FREE, LEASE, LINGER, asking, asking_with};
-use crate::store::{Armed, Begun, Completed, Settled, State};
+use crate::protocol::{Begun, Updated};
+use crate::store::State;
 use crate::testing::model::payloads;
 
 /// An armed key is held while its lease lasts, and blocks afterwards.
 pub async fn armed_key_blocks_when_its_lease_is_over(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking_with(payloads()[0])).await;
-    assert_eq!(bench.arm(&attempt).await, Armed::Done);
+    assert_eq!(bench.arm(&attempt).await, Updated::Done);
     let record = bench.assert_lives(LEASE + BLOCK_LINGER).await;
     assert_eq!(record.head.attempt, attempt.armed(BLOCK_LINGER));
     assert_eq!(record.head.state, State::Processing);
@@ -32,16 +33,16 @@ pub async fn arming_renews_and_may_be_repeated(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
     bench.step(LEASE / 2).await;
-    assert_eq!(bench.arm(&attempt).await, Armed::Done);
+    assert_eq!(bench.arm(&attempt).await, Updated::Done);
     bench.assert_lives(LEASE + BLOCK_LINGER).await;
     for sent in [attempt, attempt.armed(BLOCK_LINGER)] {
         bench.step(LEASE / 2).await;
-        assert_eq!(bench.arm(&sent).await, Armed::Done);
+        assert_eq!(bench.arm(&sent).await, Updated::Done);
         let record = bench.assert_lives(LEASE + BLOCK_LINGER).await;
         assert_eq!(record.head.attempt, attempt.armed(BLOCK_LINGER));
     }
     bench.renew(&attempt.armed(BLOCK_LINGER), LEASE * 2).await;
-    bench.untouched(bench.arm(&attempt), Armed::Done).await;
+    bench.untouched(bench.arm(&attempt), Updated::Done).await;
 }
 
 /// An attempt that no longer holds its key cannot arm it, and a copy that arrives late cannot
@@ -51,19 +52,19 @@ pub async fn lost_attempt_cannot_arm(subject: &dyn Subject) {
     let lost = bench.granted(&asking()).await;
     bench.step(LEASE).await;
     let owner = bench.granted(&asking()).await;
-    bench.untouched(bench.arm(&lost), Armed::Lost).await;
+    bench.untouched(bench.arm(&lost), Updated::Superseded).await;
     bench.complete(&owner, b"answer").await;
-    bench.untouched(bench.arm(&lost), Armed::Lost).await;
-    bench.untouched(bench.arm(&owner), Armed::Lost).await;
+    bench.untouched(bench.arm(&lost), Updated::Superseded).await;
+    bench.untouched(bench.arm(&owner), Updated::Superseded).await;
 
     let bench = Bench::new(subject);
     let released = bench.granted(&asking()).await;
     bench.release(&released).await;
-    assert_eq!(bench.arm(&released).await, Armed::Lost);
+    assert_eq!(bench.arm(&released).await, Updated::Superseded);
     assert_eq!(bench.get().await, None);
     let failed = bench.granted(&asking()).await;
     bench.fail(&failed, FREE).await;
-    bench.untouched(bench.arm(&failed), Armed::Lost).await;
+    bench.untouched(bench.arm(&failed), Updated::Superseded).await;
 }
 
 /// A release takes an armed key back, also by a caller that does not know that it is armed.
@@ -71,10 +72,10 @@ pub async fn armed_key_can_be_released(subject: &dyn Subject) {
     for knows in [true, false] {
         let bench = Bench::new(subject);
         let attempt = bench.granted(&asking()).await;
-        assert_eq!(bench.arm(&attempt).await, Armed::Done);
+        assert_eq!(bench.arm(&attempt).await, Updated::Done);
         let armed = attempt.armed(BLOCK_LINGER);
         let released = bench.release(if knows { &armed } else { &attempt }).await;
-        assert_eq!(released, Settled::Done);
+        assert_eq!(released, Updated::Done);
         assert_eq!(bench.get().await, None);
     }
 }
@@ -83,21 +84,21 @@ pub async fn armed_key_can_be_released(subject: &dyn Subject) {
 pub async fn armed_attempt_ends_like_any_other(subject: &dyn Subject) {
     let armed = async |bench: &Bench<'_>| {
         let attempt = bench.granted(&asking()).await;
-        assert_eq!(bench.arm(&attempt).await, Armed::Done);
+        assert_eq!(bench.arm(&attempt).await, Updated::Done);
         attempt.armed(BLOCK_LINGER)
     };
     let bench = Bench::new(subject);
     let attempt = armed(&bench).await;
-    assert_eq!(bench.complete(&attempt, b"answer").await, Completed::Stored);
+    assert_eq!(bench.complete(&attempt, b"answer").await, Updated::Done);
 
     let bench = Bench::new(subject);
     let attempt = armed(&bench).await;
-    assert_eq!(bench.fail(&attempt, FREE).await, Settled::Done);
+    assert_eq!(bench.fail(&attempt, FREE).await, Updated::Done);
     assert_eq!(bench.granted(&asking()).await.number, 2);
 
     let bench = Bench::new(subject);
     let attempt = armed(&bench).await;
-    assert_eq!(bench.abandon(&attempt).await, Settled::Done);
+    assert_eq!(bench.abandon(&attempt).await, Updated::Done);
     bench.assert_lives(BLOCK_LINGER).await;
     assert_eq!(bench.begin(&asking()).await, Begun::Indeterminate { number: 1 });
     assert!(BLOCK_LINGER > LINGER, "an unarmed record would be gone sooner");

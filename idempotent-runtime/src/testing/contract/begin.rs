@@ -6,7 +6,8 @@ use super::bench::{
     asking_with,
 };
 use crate::config::Abandon;
-use crate::store::{AttemptId, BeginRequest, Begun, Claim, Failure, Settled, State, Token};
+use crate::protocol::{BeginRequest, Begun, Failure, Updated};
+use crate::store::{AttemptId, Claim, State, Token};
 use crate::testing::model::payloads;
 
 /// Without a record, `begin` grants attempt 1 with the caller's fence seed.
@@ -137,8 +138,8 @@ pub async fn fences_grow_with_every_attempt(subject: &dyn Subject) {
         last = attempt.fence;
         match number % 3 {
             0 => bench.step(LEASE).await,
-            1 => assert_eq!(bench.fail(&attempt, FREE).await, Settled::Done),
-            _ => assert_eq!(bench.abandon(&attempt).await, Settled::Done),
+            1 => assert_eq!(bench.fail(&attempt, FREE).await, Updated::Done),
+            _ => assert_eq!(bench.abandon(&attempt).await, Updated::Done),
         }
     }
     assert_eq!(last, SEED + 12, "six attempts");

@@ -4,10 +4,11 @@ use super::{MAX_SLACK, Subject};
 use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
-use crate::store::{
-    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Forgotten, IfGone,
-    Record, Renewed, Resolution, Resolved, Settled, Store, StoreError, Token, Value,
+use crate::protocol::{
+    BeginRequest, Begun, Binding, Failure, Forgotten, IfGone, Resolution, Resolved, StoreExt as _,
+    Updated,
 };
+use crate::store::{AttemptId, Claim, Record, Store, StoreError, Token, Value};
 use crate::testing::model::is_left;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -95,7 +96,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Completes with a value, to be kept for [`RETENTION`].
-    pub(super) async fn complete(&self, attempt: &AttemptId, bytes: &[u8]) -> Completed {
+    pub(super) async fn complete(&self, attempt: &AttemptId, bytes: &[u8]) -> Updated {
         self.complete_late(attempt, bytes, IfGone::Rewrite).await
     }
 
@@ -105,41 +106,41 @@ impl<'a> Bench<'a> {
         attempt: &AttemptId,
         bytes: &[u8],
         if_gone: IfGone,
-    ) -> Completed {
+    ) -> Updated {
         answered(self.store.complete(&self.key, attempt, value(bytes), RETENTION, if_gone).await)
     }
 
     /// Arms the key, to block for [`BLOCK_LINGER`] after the lease.
-    pub(super) async fn arm(&self, attempt: &AttemptId) -> Armed {
+    pub(super) async fn arm(&self, attempt: &AttemptId) -> Updated {
         answered(self.store.arm(&self.key, attempt, BLOCK_LINGER).await)
     }
 
-    pub(super) async fn fail(&self, attempt: &AttemptId, failure: Failure) -> Settled {
+    pub(super) async fn fail(&self, attempt: &AttemptId, failure: Failure) -> Updated {
         answered(self.store.fail(&self.key, attempt, failure, RETENTION).await)
     }
 
-    pub(super) async fn abandon(&self, attempt: &AttemptId) -> Settled {
+    pub(super) async fn abandon(&self, attempt: &AttemptId) -> Updated {
         self.abandon_with(attempt, Binding::Lifted).await
     }
 
-    pub(super) async fn abandon_with(&self, attempt: &AttemptId, binding: Binding) -> Settled {
+    pub(super) async fn abandon_with(&self, attempt: &AttemptId, binding: Binding) -> Updated {
         answered(self.store.abandon(&self.key, attempt, RETENTION, binding).await)
     }
 
-    pub(super) async fn release(&self, attempt: &AttemptId) -> Settled {
+    pub(super) async fn release(&self, attempt: &AttemptId) -> Updated {
         self.release_with(attempt, Binding::Lifted).await
     }
 
-    pub(super) async fn release_with(&self, attempt: &AttemptId, binding: Binding) -> Settled {
+    pub(super) async fn release_with(&self, attempt: &AttemptId, binding: Binding) -> Updated {
         answered(self.store.release(&self.key, attempt, RETENTION, binding).await)
     }
 
-    pub(super) async fn renew(&self, attempt: &AttemptId, lease: Duration) -> Renewed {
+    pub(super) async fn renew(&self, attempt: &AttemptId, lease: Duration) -> Updated {
         answered(self.store.renew(&self.key, attempt, lease).await)
     }
 
     pub(super) async fn get(&self) -> Option<Record> {
-        answered(self.store.get(&self.key).await)
+        answered(self.store.load(&self.key).await)
     }
 
     pub(super) async fn forget(&self, force: bool) -> Forgotten {

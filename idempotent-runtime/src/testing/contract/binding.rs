@@ -2,10 +2,10 @@
 
 use super::Subject;
 use super::bench::{Bench, LEASE, LINGER, RETENTION, asking, asking_to_block, asking_with};
-use crate::store::{
-    AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, Resolution, Resolved,
-    Settled, State,
+use crate::protocol::{
+    BeginRequest, Begun, Binding, Failure, Forgotten, Resolution, Resolved, Updated,
 };
+use crate::store::{AttemptId, State};
 use crate::testing::model::payloads;
 
 /// A verb that leaves a key free.
@@ -20,7 +20,7 @@ enum Way {
 const WAYS: [Way; 3] = [Way::Fail, Way::Abandon, Way::Release];
 
 impl Way {
-    async fn send(self, bench: &Bench<'_>, attempt: &AttemptId, binding: Binding) -> Settled {
+    async fn send(self, bench: &Bench<'_>, attempt: &AttemptId, binding: Binding) -> Updated {
         match self {
             Self::Fail => bench.fail(attempt, Failure::Free(binding)).await,
             Self::Abandon => bench.abandon_with(attempt, binding).await,
@@ -33,11 +33,11 @@ impl Way {
         let mut request = asking_with(payloads()[0]);
         let mut attempt = bench.granted(&request).await;
         if matches!(self, Self::Release) {
-            assert_eq!(bench.fail(&attempt, Failure::Free(binding)).await, Settled::Done);
+            assert_eq!(bench.fail(&attempt, Failure::Free(binding)).await, Updated::Done);
             request = asking_with(payloads()[0]);
             attempt = bench.granted(&request).await;
         }
-        assert_eq!(self.send(bench, &attempt, binding).await, Settled::Done, "{self:?}");
+        assert_eq!(self.send(bench, &attempt, binding).await, Updated::Done, "{self:?}");
         (request, attempt)
     }
 }
@@ -72,7 +72,7 @@ pub async fn kept_binding_lets_no_other_payload_follow(subject: &dyn Subject) {
             bench.untouched(bench.begin(&asked), Begun::Mismatch).await;
         }
         bench.untouched(bench.begin(&request), Begun::Superseded).await;
-        bench.untouched(bench.complete(&ended, b"late"), Completed::Superseded).await;
+        bench.untouched(bench.complete(&ended, b"late"), Updated::Superseded).await;
         bench.step_to_just_before(RETENTION).await;
         assert_eq!(bench.begin(&asking_with(two)).await, Begun::Mismatch, "{way:?}");
         bench.step_to_the_end().await;
@@ -96,7 +96,7 @@ pub async fn kept_binding_lets_the_same_payload_follow(subject: &dyn Subject) {
         let bench = Bench::new(subject);
         way.end(&bench, Binding::Kept).await;
         let unbound = bench.granted(&asking()).await;
-        assert_eq!(way.send(&bench, &unbound, Binding::Kept).await, Settled::Done, "{way:?}");
+        assert_eq!(way.send(&bench, &unbound, Binding::Kept).await, Updated::Done, "{way:?}");
         assert_eq!(bench.granted(&asking_with(two)).await.fingerprint, Some(two), "{way:?}");
     }
 }
@@ -108,7 +108,7 @@ pub async fn repeated_end_does_not_change_the_binding(subject: &dyn Subject) {
         {
             let bench = Bench::new(subject);
             let (_, ended) = way.end(&bench, first).await;
-            bench.untouched(way.send(&bench, &ended, second), Settled::Done).await;
+            bench.untouched(way.send(&bench, &ended, second), Updated::Done).await;
         }
     }
 }
@@ -118,7 +118,7 @@ pub async fn released_first_attempt_binds_nobody(subject: &dyn Subject) {
     let [one, two] = payloads();
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking_with(one)).await;
-    assert_eq!(bench.release_with(&attempt, Binding::Kept).await, Settled::Done);
+    assert_eq!(bench.release_with(&attempt, Binding::Kept).await, Updated::Done);
     assert_eq!(bench.get().await, None);
     assert_eq!(bench.granted(&asking_with(two)).await.number, 1);
 }
@@ -134,7 +134,7 @@ pub async fn forget_lifts_the_binding_of_a_free_key(subject: &dyn Subject) {
             let record = bench.assert_lives(RETENTION).await;
             assert_eq!(record.head.attempt, AttemptId { fingerprint: None, ..ended }, "{way:?}");
             bench.untouched(bench.forget(force), Forgotten::Freed).await;
-            bench.untouched(bench.complete(&ended, b"late"), Completed::Superseded).await;
+            bench.untouched(bench.complete(&ended, b"late"), Updated::Superseded).await;
             let next = bench.granted(&asking_with(two)).await;
             assert_eq!(next.number, ended.number + 1, "{way:?}");
         }
@@ -148,7 +148,7 @@ pub async fn late_end_does_not_bind_a_freed_key(subject: &dyn Subject) {
         let bench = Bench::new(subject);
         let lost = bench.granted(&asking_with(one)).await;
         assert_eq!(bench.forget(true).await, Forgotten::Freed);
-        bench.untouched(way.send(&bench, &lost, Binding::Kept), Settled::Done).await;
+        bench.untouched(way.send(&bench, &lost, Binding::Kept), Updated::Done).await;
         assert_eq!(bench.granted(&asking_with(two)).await.number, 2, "{way:?}");
     }
 }
@@ -159,7 +159,7 @@ pub async fn resolved_key_is_bound_to_no_payload(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let blocking = BeginRequest { claim: asking_to_block().claim, ..asking_with(one) };
     let lost = bench.granted(&blocking).await;
-    assert_eq!(bench.abandon_with(&lost, Binding::Kept).await, Settled::Done);
+    assert_eq!(bench.abandon_with(&lost, Binding::Kept).await, Updated::Done);
     bench.untouched(bench.begin(&asking_with(two)), Begun::Mismatch).await;
     assert_eq!(bench.resolve(Resolution::Retry).await, Resolved::Done);
     assert_eq!(bench.granted(&asking_with(two)).await.number, 2);

@@ -2,7 +2,8 @@
 
 use super::Subject;
 use super::bench::{Bench, LEASE, LINGER, RETENTION, asking, own_key, value};
-use crate::store::{AttemptId, Begun, Completed, Renewed, StoreErrorKind};
+use crate::protocol::{Begun, StoreExt as _, Updated};
+use crate::store::{AttemptId, StoreErrorKind};
 use std::sync::Arc;
 
 /// More records than any bounded store in a test has room for.
@@ -40,7 +41,7 @@ pub async fn full_store_refuses_only_further_keys(subject: &dyn Subject) {
     let (bench, attempt) = &running[0];
     let request = asking();
     bench.step(LEASE).await;
-    assert_eq!(bench.renew(attempt, LEASE).await, Renewed::Extended);
+    assert_eq!(bench.renew(attempt, LEASE).await, Updated::Done);
     let stranger = bench.with_key(own_key("stranger"));
     let refused = stranger.store.begin(&stranger.key, &request).await;
     assert_eq!(refused.map_err(|error| error.kind()), Err(StoreErrorKind::Full));
@@ -52,10 +53,10 @@ pub async fn full_store_lets_granted_attempts_end(subject: &dyn Subject) {
     let Some(running) = filled(subject).await else { return };
     let large = vec![7_u8; 64 * 1024];
     for (bench, attempt) in &running {
-        assert_eq!(bench.renew(attempt, LEASE * 2).await, Renewed::Extended);
+        assert_eq!(bench.renew(attempt, LEASE * 2).await, Updated::Done);
         let stored = match bench.complete(attempt, &large).await {
-            Completed::Stored => value(&large),
-            Completed::StoredWithoutValue => None,
+            Updated::Done => value(&large),
+            Updated::DoneWithoutValue => None,
             other => panic!("{other:?}"),
         };
         let replay = bench.begin(&asking()).await;

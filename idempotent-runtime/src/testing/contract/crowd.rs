@@ -3,7 +3,8 @@
 use super::Subject;
 use super::bench::{Bench, FREE, LEASE, RETENTION, answered, asking, own_key, value};
 use crate::key::RecordKey;
-use crate::store::{Begun, Completed, Failure, Forgotten, IfGone, Settled, State, Store};
+use crate::protocol::{Begun, Failure, Forgotten, IfGone, StoreExt as _, Updated};
+use crate::store::{State, Store};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Barrier};
@@ -100,12 +101,12 @@ pub async fn one_of_many_verbs_ends_the_attempt(subject: &dyn Subject) {
                         let done = store
                             .complete(&key, &attempt, answer, RETENTION, IfGone::Rewrite)
                             .await;
-                        (answered(done) == Completed::Stored).then_some(State::Succeeded)
+                        (answered(done) == Updated::Done).then_some(State::Succeeded)
                     }
                     1 => {
                         let failure = Failure::Final(None);
                         let done = store.fail(&key, &attempt, failure, RETENTION).await;
-                        (answered(done) == Settled::Done).then_some(State::FailedFinal)
+                        (answered(done) == Updated::Done).then_some(State::FailedFinal)
                     }
                     _ => {
                         let begun = begin(store, key).await;
@@ -138,7 +139,7 @@ pub async fn keys_do_not_disturb_each_other(subject: &dyn Subject) {
                     .await;
                 let replay = answered(store.begin(&key, &asking()).await);
                 let expected = Begun::Succeeded { number: 1, value: answer };
-                if answered(done) != Completed::Stored || replay != expected {
+                if answered(done) != Updated::Done || replay != expected {
                     return false;
                 }
             }
@@ -165,7 +166,7 @@ pub async fn dropped_calls_leave_one_outcome(subject: &dyn Subject) {
             IfGone::Rewrite,
         );
         drop_after(polls, dropped).await;
-        assert_eq!(bench.complete(&attempt, b"answer").await, Completed::Stored);
+        assert_eq!(bench.complete(&attempt, b"answer").await, Updated::Done);
         let replay = Begun::Succeeded { number: 1, value: value(b"answer") };
         assert_eq!(bench.begin(&asking()).await, replay);
     }
@@ -196,10 +197,10 @@ pub async fn watch_wakes_when_the_attempt_ends(subject: &dyn Subject) {
             answered(bench.store.watch(&bench.key).await),
         ];
         let ended = match way {
-            0 => bench.complete(&attempt, b"answer").await == Completed::Stored,
-            1 => bench.fail(&attempt, FREE).await == Settled::Done,
-            2 => bench.abandon(&attempt).await == Settled::Done,
-            3 => bench.release(&attempt).await == Settled::Done,
+            0 => bench.complete(&attempt, b"answer").await == Updated::Done,
+            1 => bench.fail(&attempt, FREE).await == Updated::Done,
+            2 => bench.abandon(&attempt).await == Updated::Done,
+            3 => bench.release(&attempt).await == Updated::Done,
             _ => bench.forget(true).await == Forgotten::Freed,
         };
         assert!(ended, "way {way}");

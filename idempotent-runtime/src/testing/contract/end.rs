@@ -4,7 +4,8 @@ use super::Subject;
 use super::bench::{
     Bench, FREE, LEASE, LINGER, RETENTION, asking, asking_to_block, asking_with, value,
 };
-use crate::store::{BeginRequest, Begun, Completed, Failure, IfGone, Renewed, Settled, State};
+use crate::protocol::{BeginRequest, Begun, Failure, IfGone, Updated};
+use crate::store::State;
 use crate::testing::model::payloads;
 
 /// A stored answer is replayed to others and to the attempt's own token.
@@ -12,7 +13,7 @@ pub async fn answer_is_replayed_to_everybody(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let request = asking();
     let attempt = bench.granted(&request).await;
-    assert_eq!(bench.complete(&attempt, b"answer").await, Completed::Stored);
+    assert_eq!(bench.complete(&attempt, b"answer").await, Updated::Done);
     for asked in [request, asking(), asking_to_block(), asking_with(payloads()[0])] {
         let replay = Begun::Succeeded { number: 1, value: value(b"answer") };
         bench.untouched(bench.begin(&asked), replay).await;
@@ -27,12 +28,12 @@ pub async fn final_error_is_replayed_to_everybody(subject: &dyn Subject) {
     let request = asking();
     let attempt = bench.granted(&request).await;
     let failure = Failure::Final(value(b"error"));
-    assert_eq!(bench.fail(&attempt, failure.clone()).await, Settled::Done);
+    assert_eq!(bench.fail(&attempt, failure.clone()).await, Updated::Done);
     for asked in [request, asking()] {
         let replay = Begun::FailedFinal { number: 1, value: value(b"error") };
         bench.untouched(bench.begin(&asked), replay).await;
     }
-    bench.untouched(bench.fail(&attempt, failure), Settled::Done).await;
+    bench.untouched(bench.fail(&attempt, failure), Updated::Done).await;
     bench.assert_lives(RETENTION).await;
 }
 
@@ -43,7 +44,7 @@ pub async fn repeated_complete_keeps_the_first_answer(subject: &dyn Subject) {
     let attempt = bench.granted(&asking()).await;
     bench.complete(&attempt, b"first").await;
     bench.step(RETENTION / 2).await;
-    bench.untouched(bench.complete(&attempt, b"second"), Completed::Stored).await;
+    bench.untouched(bench.complete(&attempt, b"second"), Updated::Done).await;
     let record = bench.assert_lives(RETENTION / 2).await;
     assert_eq!(record.value, value(b"first"));
 }
@@ -55,15 +56,15 @@ pub async fn late_complete_of_a_lost_attempt_is_superseded(subject: &dyn Subject
     bench.step(LEASE).await;
     let owner = bench.granted(&asking()).await;
     for _ in 0..2 {
-        bench.untouched(bench.complete(&lost, b"late"), Completed::Superseded).await;
-        bench.untouched(bench.fail(&lost, FREE), Settled::Superseded).await;
-        bench.untouched(bench.fail(&lost, Failure::Final(None)), Settled::Superseded).await;
-        bench.untouched(bench.abandon(&lost), Settled::Superseded).await;
-        bench.untouched(bench.release(&lost), Settled::Superseded).await;
-        bench.untouched(bench.renew(&lost, LEASE), Renewed::Lost).await;
+        bench.untouched(bench.complete(&lost, b"late"), Updated::Superseded).await;
+        bench.untouched(bench.fail(&lost, FREE), Updated::Superseded).await;
+        bench.untouched(bench.fail(&lost, Failure::Final(None)), Updated::Superseded).await;
+        bench.untouched(bench.abandon(&lost), Updated::Superseded).await;
+        bench.untouched(bench.release(&lost), Updated::Superseded).await;
+        bench.untouched(bench.renew(&lost, LEASE), Updated::Superseded).await;
     }
-    assert_eq!(bench.complete(&owner, b"answer").await, Completed::Stored);
-    bench.untouched(bench.complete(&lost, b"late"), Completed::Superseded).await;
+    assert_eq!(bench.complete(&owner, b"answer").await, Updated::Done);
+    bench.untouched(bench.complete(&lost, b"late"), Updated::Superseded).await;
     let replay = Begun::Succeeded { number: 2, value: value(b"answer") };
     assert_eq!(bench.begin(&asking()).await, replay);
 }
@@ -73,16 +74,16 @@ pub async fn first_terminal_verb_wins(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
     bench.complete(&attempt, b"answer").await;
-    bench.untouched(bench.fail(&attempt, FREE), Settled::Superseded).await;
-    bench.untouched(bench.fail(&attempt, Failure::Final(None)), Settled::Superseded).await;
-    bench.untouched(bench.abandon(&attempt), Settled::Superseded).await;
-    bench.untouched(bench.release(&attempt), Settled::Superseded).await;
+    bench.untouched(bench.fail(&attempt, FREE), Updated::Superseded).await;
+    bench.untouched(bench.fail(&attempt, Failure::Final(None)), Updated::Superseded).await;
+    bench.untouched(bench.abandon(&attempt), Updated::Superseded).await;
+    bench.untouched(bench.release(&attempt), Updated::Superseded).await;
 
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
     bench.fail(&attempt, FREE).await;
-    bench.untouched(bench.complete(&attempt, b"late"), Completed::Superseded).await;
-    bench.untouched(bench.fail(&attempt, FREE), Settled::Done).await;
+    bench.untouched(bench.complete(&attempt, b"late"), Updated::Superseded).await;
+    bench.untouched(bench.fail(&attempt, FREE), Updated::Done).await;
 }
 
 /// `complete` writes a record that vanished before it, and says so; a repeat is fine.
@@ -91,10 +92,10 @@ pub async fn vanished_record_is_written_by_complete(subject: &dyn Subject) {
     let attempt = bench.granted(&asking_with(payloads()[0])).await;
     bench.step(LEASE + LINGER).await;
     assert_eq!(bench.get().await, None);
-    assert_eq!(bench.complete(&attempt, b"answer").await, Completed::Vanished);
+    assert_eq!(bench.complete(&attempt, b"answer").await, Updated::Vanished);
     let record = bench.assert_lives(RETENTION).await;
     assert_eq!((record.head.state, record.head.attempt), (State::Succeeded, attempt));
-    bench.untouched(bench.complete(&attempt, b"answer"), Completed::Stored).await;
+    bench.untouched(bench.complete(&attempt, b"answer"), Updated::Done).await;
     let replay = Begun::Succeeded { number: 1, value: value(b"answer") };
     assert_eq!(bench.begin(&asking()).await, replay);
     assert_eq!(bench.begin(&asking_with(payloads()[1])).await, Begun::Mismatch);
@@ -107,13 +108,13 @@ pub async fn vanished_record_is_left_to_a_late_complete(subject: &dyn Subject) {
     bench.step(LEASE + LINGER).await;
     for _ in 0..2 {
         let late = bench.complete_late(&attempt, b"answer", IfGone::Leave).await;
-        assert_eq!(late, Completed::Gone);
+        assert_eq!(late, Updated::Gone);
         assert_eq!(bench.get().await, None);
     }
     let attempt = bench.granted(&asking()).await;
     bench.step(LEASE).await;
     let late = bench.complete_late(&attempt, b"answer", IfGone::Leave).await;
-    assert_eq!(late, Completed::Stored, "its own record is still there");
+    assert_eq!(late, Updated::Done, "its own record is still there");
 }
 
 /// No other end writes a record that vanished before it.
@@ -121,11 +122,11 @@ pub async fn vanished_record_is_not_written_by_a_failure(subject: &dyn Subject) 
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
     bench.step(LEASE + LINGER).await;
-    assert_eq!(bench.fail(&attempt, FREE).await, Settled::Vanished);
-    assert_eq!(bench.fail(&attempt, Failure::Final(None)).await, Settled::Vanished);
-    assert_eq!(bench.abandon(&attempt).await, Settled::Vanished);
-    assert_eq!(bench.release(&attempt).await, Settled::Vanished);
-    assert_eq!(bench.renew(&attempt, LEASE).await, Renewed::Lost);
+    assert_eq!(bench.fail(&attempt, FREE).await, Updated::Vanished);
+    assert_eq!(bench.fail(&attempt, Failure::Final(None)).await, Updated::Vanished);
+    assert_eq!(bench.abandon(&attempt).await, Updated::Vanished);
+    assert_eq!(bench.release(&attempt).await, Updated::Vanished);
+    assert_eq!(bench.renew(&attempt, LEASE).await, Updated::Superseded);
     assert_eq!(bench.get().await, None);
 }
 
@@ -133,7 +134,7 @@ pub async fn vanished_record_is_not_written_by_a_failure(subject: &dyn Subject) 
 pub async fn free_failure_frees_the_key(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let first = bench.granted(&asking_with(payloads()[0])).await;
-    assert_eq!(bench.fail(&first, FREE).await, Settled::Done);
+    assert_eq!(bench.fail(&first, FREE).await, Updated::Done);
     let record = bench.assert_lives(RETENTION).await;
     assert_eq!((record.head.state, record.value), (State::FailedFree, None));
     assert_eq!(record.head.attempt.fingerprint, None);
@@ -146,9 +147,9 @@ pub async fn free_failure_frees_the_key(subject: &dyn Subject) {
 pub async fn released_first_attempt_leaves_nothing(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
-    assert_eq!(bench.release(&attempt).await, Settled::Done);
+    assert_eq!(bench.release(&attempt).await, Updated::Done);
     assert_eq!(bench.get().await, None);
-    assert_eq!(bench.release(&attempt).await, Settled::Vanished);
+    assert_eq!(bench.release(&attempt).await, Updated::Vanished);
     assert_eq!(bench.granted(&asking()).await.number, 1);
 }
 
@@ -158,8 +159,8 @@ pub async fn released_later_attempt_keeps_the_fence(subject: &dyn Subject) {
     let first = bench.granted(&asking()).await;
     bench.fail(&first, FREE).await;
     let second = bench.granted(&asking()).await;
-    assert_eq!(bench.release(&second).await, Settled::Done);
-    bench.untouched(bench.release(&second), Settled::Done).await;
+    assert_eq!(bench.release(&second).await, Updated::Done);
+    bench.untouched(bench.release(&second), Updated::Done).await;
     bench.assert_lives(RETENTION).await;
     let third = bench.granted(&BeginRequest { fence_seed: 1, ..asking() }).await;
     assert_eq!(third.number, 3);
@@ -170,8 +171,8 @@ pub async fn released_later_attempt_keeps_the_fence(subject: &dyn Subject) {
 pub async fn abandoned_attempt_frees_the_key(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
-    assert_eq!(bench.abandon(&attempt).await, Settled::Done);
-    bench.untouched(bench.abandon(&attempt), Settled::Done).await;
+    assert_eq!(bench.abandon(&attempt).await, Updated::Done);
+    bench.untouched(bench.abandon(&attempt), Updated::Done).await;
     bench.assert_lives(RETENTION).await;
     assert_eq!(bench.granted(&asking()).await.number, 2);
 }
@@ -181,12 +182,12 @@ pub async fn abandoned_attempt_blocks_the_key(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let request = asking_to_block();
     let attempt = bench.granted(&request).await;
-    assert_eq!(bench.abandon(&attempt).await, Settled::Done);
-    bench.untouched(bench.abandon(&attempt), Settled::Done).await;
+    assert_eq!(bench.abandon(&attempt).await, Updated::Done);
+    bench.untouched(bench.abandon(&attempt), Updated::Done).await;
     for asked in [asking(), request] {
         bench.untouched(bench.begin(&asked), Begun::Indeterminate { number: 1 }).await;
     }
-    bench.untouched(bench.complete(&attempt, b"late"), Completed::Superseded).await;
+    bench.untouched(bench.complete(&attempt, b"late"), Updated::Superseded).await;
     let record = bench.assert_lives(LINGER).await;
     assert_eq!(record.head.state, State::Abandoned);
     bench.step(LINGER).await;

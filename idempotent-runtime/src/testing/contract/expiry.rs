@@ -2,7 +2,8 @@
 
 use super::Subject;
 use super::bench::{Bench, FREE, LEASE, LINGER, RETENTION, asking, value};
-use crate::store::{Begun, Failure, Renewed, State};
+use crate::protocol::{Begun, Failure, Updated};
+use crate::store::State;
 
 /// An answer is replayed to the last moment of its retention, and then the key is new.
 pub async fn answer_expires_exactly_at_the_end_of_its_retention(subject: &dyn Subject) {
@@ -61,7 +62,7 @@ pub async fn renew_extends_the_lease(subject: &dyn Subject) {
     let attempt = bench.granted(&asking()).await;
     for _ in 0..3 {
         bench.step_to_just_before(LEASE).await;
-        assert_eq!(bench.renew(&attempt, LEASE).await, Renewed::Extended);
+        assert_eq!(bench.renew(&attempt, LEASE).await, Updated::Done);
         let record = bench.assert_lives(LEASE + LINGER).await;
         assert_eq!((record.head.state, record.head.attempt), (State::Processing, attempt));
     }
@@ -69,7 +70,7 @@ pub async fn renew_extends_the_lease(subject: &dyn Subject) {
     let answer = bench.begin(&asking()).await;
     assert!(matches!(answer, Begun::InFlight { .. }), "{answer:?}");
     bench.step_to_the_end().await;
-    assert_eq!(bench.renew(&attempt, LEASE).await, Renewed::Extended, "over, but not taken");
+    assert_eq!(bench.renew(&attempt, LEASE).await, Updated::Done, "over, but not taken");
     let answer = bench.begin(&asking()).await;
     assert!(matches!(answer, Begun::InFlight { .. }), "{answer:?}");
 }
@@ -78,8 +79,8 @@ pub async fn renew_extends_the_lease(subject: &dyn Subject) {
 pub async fn renew_never_shortens(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
-    assert_eq!(bench.renew(&attempt, LEASE * 4).await, Renewed::Extended);
-    assert_eq!(bench.renew(&attempt, LEASE).await, Renewed::Extended);
+    assert_eq!(bench.renew(&attempt, LEASE * 4).await, Updated::Done);
+    assert_eq!(bench.renew(&attempt, LEASE).await, Updated::Done);
     bench.assert_lives(LEASE * 4 + LINGER).await;
     match bench.begin(&asking()).await {
         Begun::InFlight { retry_after, .. } => assert!(retry_after <= LEASE, "{retry_after:?}"),
@@ -92,14 +93,14 @@ pub async fn renew_of_a_lost_attempt_changes_nothing(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
     bench.complete(&attempt, b"answer").await;
-    bench.untouched(bench.renew(&attempt, LEASE * 100), Renewed::Lost).await;
+    bench.untouched(bench.renew(&attempt, LEASE * 100), Updated::Superseded).await;
 
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
     bench.fail(&attempt, FREE).await;
-    bench.untouched(bench.renew(&attempt, LEASE * 100), Renewed::Lost).await;
+    bench.untouched(bench.renew(&attempt, LEASE * 100), Updated::Superseded).await;
 
     let bench = Bench::new(subject);
     let window = bench.granted(&super::bench::asking_for_a_window()).await;
-    bench.untouched(bench.renew(&window, LEASE * 100), Renewed::Lost).await;
+    bench.untouched(bench.renew(&window, LEASE * 100), Updated::Superseded).await;
 }

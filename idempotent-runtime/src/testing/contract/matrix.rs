@@ -5,11 +5,12 @@ use super::bench::{
     BLOCK_LINGER, Bench, FREE, LEASE, LINGER, RETENTION, answered, asking, asking_for_a_window,
     asking_to_block, asking_with, value,
 };
-use crate::store::{
-    Armed, AttemptId, BeginRequest, Binding, Completed, Failure, IfGone, Resolution, Settled, Token,
+use crate::protocol::{
+    BeginRequest, Binding, Failure, Forget, IfGone, Progress, Resolution, Resolve, StoreExt as _,
+    Updated,
 };
+use crate::store::{AttemptId, Token};
 use crate::testing::model::{BINDINGS, Call, Model, payloads, records_agree};
-use std::time::Duration;
 
 /// A situation in which a verb can find a key.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +74,7 @@ impl Situation {
         }
         let mut attempt = bench.granted(&request).await;
         if matches!(self, Self::RunningArmed | Self::OverdueArmed) {
-            assert_eq!(bench.arm(&attempt).await, Armed::Done, "{self:?}");
+            assert_eq!(bench.arm(&attempt).await, Updated::Done, "{self:?}");
             attempt = attempt.armed(BLOCK_LINGER);
         }
         let settled = match self {
@@ -81,16 +82,16 @@ impl Situation {
             Self::FailedFree => bench.fail(&attempt, FREE).await,
             Self::FailedBound => bench.fail(&attempt, Failure::Free(Binding::Kept)).await,
             Self::FailedFinal => bench.fail(&attempt, Failure::Final(value(b"error"))).await,
-            _ => Settled::Done,
+            _ => Updated::Done,
         };
         let completed = match self {
             Self::Succeeded => bench.complete(&attempt, b"answer").await,
             Self::SucceededWithoutValue => answered(
                 bench.store.complete(&bench.key, &attempt, None, RETENTION, IfGone::Rewrite).await,
             ),
-            _ => Completed::Stored,
+            _ => Updated::Done,
         };
-        assert_eq!((settled, completed), (Settled::Done, Completed::Stored), "{self:?}");
+        assert_eq!((settled, completed), (Updated::Done, Updated::Done), "{self:?}");
         if matches!(self, Self::Overdue | Self::OverdueBlocked | Self::OverdueArmed) {
             bench.step(LEASE).await;
         }
@@ -147,13 +148,17 @@ pub async fn begin_follows_the_table(subject: &dyn Subject) {
     .await;
 }
 
+/// Each progress, as the owner of an attempt and as somebody else would tell it.
+fn updates(attempt: AttemptId, progress: impl IntoIterator<Item = Progress>) -> Vec<Call> {
+    let both = |to: Progress| both(attempt).map(|attempt| Call::update(attempt, to.clone()));
+    progress.into_iter().flat_map(both).collect()
+}
+
 /// `arm`, with a linger as long as the record's and with a longer one.
 pub async fn arm_follows_the_table(subject: &dyn Subject) {
     follow(subject, |_, attempt| {
-        let lingers = [LINGER, BLOCK_LINGER, BLOCK_LINGER * 2].into_iter();
-        let calls =
-            lingers.flat_map(|linger| both(attempt).map(|attempt| Call::Arm(attempt, linger)));
-        calls.collect()
+        let lingers = [LINGER, BLOCK_LINGER, BLOCK_LINGER * 2];
+        updates(attempt, lingers.map(|linger| Progress::Armed { linger }))
     })
     .await;
 }
@@ -161,14 +166,16 @@ pub async fn arm_follows_the_table(subject: &dyn Subject) {
 /// `complete` with and without a value.
 pub async fn complete_follows_the_table(subject: &dyn Subject) {
     follow(subject, |_, attempt| {
-        let values = [None, value(b""), value(b"another answer")];
-        let calls = values.into_iter().flat_map(|value| {
-            both(attempt).into_iter().flat_map(move |attempt| {
-                [IfGone::Rewrite, IfGone::Leave]
-                    .map(|if_gone| Call::Complete(attempt, value.clone(), RETENTION * 2, if_gone))
+        let retention = RETENTION * 2;
+        let values = [None, value(b""), value(b"another answer")].into_iter();
+        let completions = values.flat_map(|value| {
+            [IfGone::Rewrite, IfGone::Leave].map(|if_gone| Progress::Completed {
+                value: value.clone(),
+                retention,
+                if_gone,
             })
         });
-        calls.collect()
+        updates(attempt, completions)
     })
     .await;
 }
@@ -182,32 +189,26 @@ pub async fn fail_follows_the_table(subject: &dyn Subject) {
             Failure::Final(None),
             Failure::Final(value(b"another error")),
         ];
-        let calls = failures.into_iter().flat_map(|failure| {
-            both(attempt).map(|attempt| Call::Fail(attempt, failure.clone(), RETENTION * 2))
-        });
-        calls.collect()
+        let retention = RETENTION * 2;
+        updates(attempt, failures.map(|failure| Progress::Failed { failure, retention }))
     })
     .await;
 }
 
 /// `abandon` under both policies, with both bindings.
 pub async fn abandon_follows_the_table(subject: &dyn Subject) {
+    let retention = RETENTION * 2;
     follow(subject, |_, attempt| {
-        let calls = BINDINGS.into_iter().flat_map(|binding| {
-            both(attempt).map(|attempt| Call::Abandon(attempt, RETENTION * 2, binding))
-        });
-        calls.collect()
+        updates(attempt, BINDINGS.map(|binding| Progress::Abandoned { retention, binding }))
     })
     .await;
 }
 
 /// `release` of first and later attempts, with both bindings.
 pub async fn release_follows_the_table(subject: &dyn Subject) {
+    let retention = RETENTION * 2;
     follow(subject, |_, attempt| {
-        let calls = BINDINGS.into_iter().flat_map(|binding| {
-            both(attempt).map(|attempt| Call::Release(attempt, RETENTION * 2, binding))
-        });
-        calls.collect()
+        updates(attempt, BINDINGS.map(|binding| Progress::Released { retention, binding }))
     })
     .await;
 }
@@ -215,18 +216,15 @@ pub async fn release_follows_the_table(subject: &dyn Subject) {
 /// `renew` with a shorter, an equal and a longer lease.
 pub async fn renew_follows_the_table(subject: &dyn Subject) {
     follow(subject, |_, attempt| {
-        let leases: [Duration; 3] = [LEASE / 3, LEASE, LEASE * 3];
-        let calls = leases
-            .into_iter()
-            .flat_map(|lease| both(attempt).map(|attempt| Call::Renew(attempt, lease)));
-        calls.collect()
+        updates(attempt, [LEASE / 3, LEASE, LEASE * 3].map(|lease| Progress::Renewed { lease }))
     })
     .await;
 }
 
 /// `forget` with and without force.
 pub async fn forget_follows_the_table(subject: &dyn Subject) {
-    follow(subject, |_, _| [false, true].map(|force| Call::Forget { force }).to_vec()).await;
+    follow(subject, |_, _| [false, true].map(|force| Call::Forget(Forget { force })).to_vec())
+        .await;
 }
 
 /// `resolve` in each way.
@@ -237,7 +235,8 @@ pub async fn resolve_follows_the_table(subject: &dyn Subject) {
             Resolution::Succeeded(None),
             Resolution::Succeeded(value(b"found")),
         ];
-        ways.map(|way| Call::Resolve(way, RETENTION * 2)).to_vec()
+        ways.map(|resolution| Call::Resolve(Resolve { resolution, retention: RETENTION * 2 }))
+            .to_vec()
     })
     .await;
 }

@@ -5,7 +5,8 @@ use super::bench::{
     Bench, LEASE, LINGER, RETENTION, asking, asking_for_a_window, asking_to_block, asking_with,
     value,
 };
-use crate::store::{Begun, Completed, Failure, Forgotten, Head, Resolution, Resolved, State};
+use crate::protocol::{Begun, Failure, Forgotten, Resolution, Resolved, Updated};
+use crate::store::{Head, State};
 use crate::testing::model::payloads;
 
 /// `get` shows what was begun and how it ended, and changes nothing.
@@ -55,7 +56,7 @@ pub async fn forget_frees_a_held_key_only_by_force(subject: &dyn Subject) {
         assert_eq!(bench.forget(true).await, Forgotten::Freed);
         let record = bench.assert_lives(LEASE + LINGER).await;
         assert_eq!(record.head.state, State::FailedFree);
-        bench.untouched(bench.complete(&held, b"late"), Completed::Superseded).await;
+        bench.untouched(bench.complete(&held, b"late"), Updated::Superseded).await;
         let next = bench.granted(&asking()).await;
         assert_eq!(next.number, 2);
         assert!(next.fence > held.fence);
@@ -71,7 +72,7 @@ pub async fn forget_again_keeps_the_lost_attempt_out(subject: &dyn Subject) {
         assert_eq!(bench.forget(true).await, Forgotten::Freed);
         for _ in 0..2 {
             bench.untouched(bench.forget(force), Forgotten::Freed).await;
-            bench.untouched(bench.complete(&held, b"late"), Completed::Superseded).await;
+            bench.untouched(bench.complete(&held, b"late"), Updated::Superseded).await;
         }
         assert_eq!(bench.granted(&asking()).await.number, 2);
     }
@@ -105,7 +106,7 @@ pub async fn resolve_ends_an_unknown_outcome(subject: &dyn Subject) {
                     let next = bench.granted(&asking()).await;
                     assert_eq!(next.number, 2);
                     let late = bench.complete(&lost, b"late").await;
-                    assert_eq!(late, Completed::Superseded);
+                    assert_eq!(late, Updated::Superseded);
                 }
             }
         }

@@ -7,7 +7,8 @@ use super::bench::{
     value,
 };
 use super::matrix::Situation;
-use crate::store::{AttemptId, Binding, IfGone, Record, Resolution};
+use crate::protocol::{Binding, Forget, IfGone, Progress, Resolution, Resolve};
+use crate::store::{AttemptId, Record};
 use crate::testing::model::{Call, Model, Reply, payloads, records_agree};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -30,18 +31,20 @@ const SITUATIONS: [Situation; 7] = [
 
 /// Verbs of the owner, of another caller, and of an operator.
 fn calls(attempt: AttemptId) -> [Call; 11] {
+    let (value, retention) = (value(b"answer"), RETENTION);
+    let (binding, if_gone) = (Binding::Kept, IfGone::Rewrite);
     [
         Call::Begin(asking()),
         Call::Begin(asking_to_block()),
         Call::Begin(asking_with(payloads()[1])),
-        Call::Arm(attempt, BLOCK_LINGER),
-        Call::Complete(attempt, value(b"answer"), RETENTION, IfGone::Rewrite),
-        Call::Fail(attempt, FREE, RETENTION),
-        Call::Abandon(attempt, RETENTION, Binding::Kept),
-        Call::Release(attempt, RETENTION, Binding::Kept),
-        Call::Renew(attempt, LEASE),
-        Call::Forget { force: true },
-        Call::Resolve(Resolution::Retry, RETENTION),
+        Call::update(attempt, Progress::Armed { linger: BLOCK_LINGER }),
+        Call::update(attempt, Progress::Completed { value, retention, if_gone }),
+        Call::update(attempt, Progress::Failed { failure: FREE, retention }),
+        Call::update(attempt, Progress::Abandoned { retention, binding }),
+        Call::update(attempt, Progress::Released { retention, binding }),
+        Call::update(attempt, Progress::Renewed { lease: LEASE }),
+        Call::Forget(Forget { force: true }),
+        Call::Resolve(Resolve { resolution: Resolution::Retry, retention }),
     ]
 }
 

@@ -2,12 +2,13 @@
 
 use super::Subject;
 use super::bench::{Bench, FREE, LEASE, LINGER, RETENTION, answered, asking, own_key, value};
-use crate::store::{Begun, Completed, Failure, IfGone, Value};
+use crate::protocol::{Begun, Failure, IfGone, StoreExt as _, Updated};
+use crate::store::Value;
 
 async fn kept(subject: &dyn Subject, bytes: &[u8]) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;
-    assert_eq!(bench.complete(&attempt, bytes).await, Completed::Stored);
+    assert_eq!(bench.complete(&attempt, bytes).await, Updated::Done);
     let stored = bench.get().await.and_then(|record| record.value);
     assert_same(stored.as_ref(), bytes);
     match bench.begin(&asking()).await {
@@ -63,7 +64,7 @@ pub async fn no_value_is_not_an_empty_value(subject: &dyn Subject) {
         let attempt = bench.granted(&asking()).await;
         let complete =
             bench.store.complete(&bench.key, &attempt, value.clone(), RETENTION, IfGone::Rewrite);
-        assert_eq!(answered(complete.await), Completed::Stored);
+        assert_eq!(answered(complete.await), Updated::Done);
         let replay = Begun::Succeeded { number: 1, value: value.clone() };
         assert_eq!(bench.begin(&asking()).await, replay);
 
@@ -154,6 +155,6 @@ pub async fn value_does_not_outlive_its_record(subject: &dyn Subject) {
     assert_eq!(bench.assert_lives(RETENTION).await.value, None);
     let last = bench.granted(&asking()).await;
     let complete = bench.store.complete(&bench.key, &last, None, RETENTION, IfGone::Rewrite);
-    assert_eq!(answered(complete.await), Completed::Stored);
+    assert_eq!(answered(complete.await), Updated::Done);
     assert_eq!(bench.begin(&asking()).await, Begun::Succeeded { number: 2, value: None });
 }

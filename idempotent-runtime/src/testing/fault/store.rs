@@ -5,9 +5,8 @@ use super::script::{Plan, Script};
 use super::{Fault, Verb};
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, Armed, AttemptId, BeginRequest, Begun, Binding, Completed, Failure, Forgotten, Freed,
-    IfGone, Maintenance, Record, Renewed, Resolution, Resolved, Settled, Store, StoreError,
-    StoreErrorKind, StoreFuture, Usage, Value, Watch,
+    Answer, Freed, Maintenance, Next, Record, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
+    Swapped, Usage, Watch,
 };
 use std::fmt;
 use std::future::{Future, pending};
@@ -17,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::yield_now;
 
-/// A store that passes every verb on to another one, and fails as told. Clones are one store.
+/// A store that passes every message on to another one, and fails as told. Clones are one store.
 ///
 /// It is not local, whatever it wraps: callers of one key meet before they reach it, as they do
 /// before a store on the network, and every verb is pending at least twice.
@@ -157,7 +156,7 @@ impl FaultStore {
     }
 
     /// Holds the calls of `verb` from now on, after they have taken effect and before they are
-    /// answered.
+    /// answered. A swap that found another record has no effect, and is not held.
     pub fn hold_after(&self, verb: Verb) -> Gate {
         let barrier = Arc::<Barrier>::default();
         self.script.change(verb, |lines| lines.after = Some(Arc::clone(&barrier)));
@@ -175,7 +174,7 @@ impl FaultStore {
     }
 
     /// Passes one call on. `effect` owns what it needs, so that it can outlive its caller.
-    fn pass<T: Send + Unpin + 'static>(&self, verb: Verb, effect: Effect<T>) -> Answer<'_, T> {
+    fn pass<T: Reply>(&self, verb: Verb, effect: Effect<T>) -> Answer<'_, T> {
         let mut answer = StoreFuture::new(async move {
             let plan = self.script.enter(verb);
             self.take_turn().await;
@@ -199,7 +198,7 @@ impl FaultStore {
         }
     }
 
-    async fn run<T: Send + 'static>(&self, plan: Plan, effect: Effect<T>) -> Result<T, StoreError> {
+    async fn run<T: Reply>(&self, plan: Plan, effect: Effect<T>) -> Result<T, StoreError> {
         if let Some(gate) = plan.before {
             gate.pass().await;
         }
@@ -223,10 +222,28 @@ impl FaultStore {
             }
             None => effect.await,
         };
-        if let Some(gate) = plan.after {
+        if let Some(gate) = plan.after
+            && answer.as_ref().map_or(true, T::took_effect)
+        {
             gate.pass().await;
         }
         answer
+    }
+}
+
+/// An answer of the wrapped store.
+trait Reply: Send + Unpin + 'static {
+    /// `false` if the message changed nothing that it was sent to change.
+    fn took_effect(&self) -> bool {
+        true
+    }
+}
+
+impl Reply for Option<Record> {}
+impl Reply for Watch {}
+impl Reply for Swapped {
+    fn took_effect(&self) -> bool {
+        !matches!(self, Self::Found(_))
     }
 }
 
@@ -244,109 +261,30 @@ impl fmt::Debug for FaultStore {
 }
 
 impl Store for FaultStore {
-    fn begin<'a>(&'a self, key: &'a RecordKey, request: &'a BeginRequest) -> Answer<'a, Begun> {
+    fn load<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
+        let (store, key) = (Arc::clone(&self.inner), key.clone());
+        self.pass(Verb::Get, Box::pin(async move { store.load(&key).await }))
+    }
+
+    fn swap<'a>(&'a self, key: &'a RecordKey, swap: Swap) -> Answer<'a, Swapped> {
         let (store, script) = (Arc::clone(&self.inner), Arc::clone(&self.script));
-        let (key, request) = (key.clone(), *request);
+        let (key, verb) = (key.clone(), swap.verb);
         let effect = async move {
-            let answer = store.begin(&key, &request).await;
-            if let Ok(Begun::Fresh(attempt)) = &answer {
-                script.granted(attempt.token);
+            let granted = match (swap.verb, &swap.next) {
+                (Verb::Begin, Next::Put { head, .. }) => Some(head.attempt.token),
+                _ => None,
+            };
+            let swapped = store.swap(&key, swap).await;
+            if let (Ok(Swapped::Done), Some(token)) = (&swapped, granted) {
+                script.granted(token);
             }
-            answer
+            swapped
         };
-        self.pass(Verb::Begin, Box::pin(effect))
+        self.pass(verb, Box::pin(effect))
     }
 
-    fn arm<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        linger: Duration,
-    ) -> Answer<'a, Armed> {
-        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.arm(&key, &attempt, linger).await };
-        self.pass(Verb::Arm, Box::pin(effect))
-    }
-
-    fn complete<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        value: Option<Value>,
-        retention: Duration,
-        if_gone: IfGone,
-    ) -> Answer<'a, Completed> {
-        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.complete(&key, &attempt, value, retention, if_gone).await };
-        self.pass(Verb::Complete, Box::pin(effect))
-    }
-
-    fn fail<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        failure: Failure,
-        retention: Duration,
-    ) -> Answer<'a, Settled> {
-        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.fail(&key, &attempt, failure, retention).await };
-        self.pass(Verb::Fail, Box::pin(effect))
-    }
-
-    fn abandon<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled> {
-        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.abandon(&key, &attempt, retention, binding).await };
-        self.pass(Verb::Abandon, Box::pin(effect))
-    }
-
-    fn release<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        retention: Duration,
-        binding: Binding,
-    ) -> Answer<'a, Settled> {
-        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.release(&key, &attempt, retention, binding).await };
-        self.pass(Verb::Release, Box::pin(effect))
-    }
-
-    fn renew<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        attempt: &'a AttemptId,
-        lease: Duration,
-    ) -> Answer<'a, Renewed> {
-        let (store, key, attempt) = (Arc::clone(&self.inner), key.clone(), *attempt);
-        let effect = async move { store.renew(&key, &attempt, lease).await };
-        self.pass(Verb::Renew, Box::pin(effect))
-    }
-
-    fn get<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
-        let (store, key) = (Arc::clone(&self.inner), key.clone());
-        self.pass(Verb::Get, Box::pin(async move { store.get(&key).await }))
-    }
-
-    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
-        let (store, key) = (Arc::clone(&self.inner), key.clone());
-        self.pass(Verb::Forget, Box::pin(async move { store.forget(&key, force).await }))
-    }
-
-    fn resolve<'a>(
-        &'a self,
-        key: &'a RecordKey,
-        resolution: Resolution,
-        retention: Duration,
-    ) -> Answer<'a, Resolved> {
-        let (store, key) = (Arc::clone(&self.inner), key.clone());
-        let effect = async move { store.resolve(&key, resolution, retention).await };
-        self.pass(Verb::Resolve, Box::pin(effect))
+    fn confirm<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, ()> {
+        self.inner.confirm(key)
     }
 
     fn is_local(&self) -> bool {
@@ -366,7 +304,11 @@ impl Store for FaultStore {
         self.inner.on_freed(told);
     }
 
-    fn maintain(&self) -> Maintenance {
+    fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {
+        self.inner.announce_freed(key)
+    }
+
+    fn maintain(&self) -> StoreFuture<'_, Maintenance> {
         self.inner.maintain()
     }
 

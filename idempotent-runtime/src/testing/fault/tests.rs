@@ -1,9 +1,8 @@
 use super::*;
 use crate::config::Abandon;
 use crate::key::RecordKey;
-use crate::store::{
-    BeginRequest, Begun, Claim, MemoryStore, RenewRequest, Renewed, Store, StoreError, Token,
-};
+use crate::protocol::{BeginRequest, Begun, Progress, StoreExt as _, Update, Updated};
+use crate::store::{Claim, MemoryStore, Store, StoreError, Token};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
@@ -42,7 +41,7 @@ async fn is_pending(future: &mut (impl Future + Unpin)) -> bool {
 }
 
 async fn is_begun(store: &FaultStore) -> bool {
-    store.get(&key()).await.unwrap().is_some()
+    store.load(&key()).await.unwrap().is_some()
 }
 
 #[tokio::test]
@@ -61,8 +60,8 @@ async fn a_local_one_answers_at_once_and_its_faults_too() {
     let store = store().local();
     assert!(store.is_local());
     store.fault_at(Verb::Get, 2, Fault::Before(LOST));
-    assert!(matches!(store.get(&key()).now(), Ok(Ok(None))));
-    assert!(matches!(store.get(&key()).now(), Ok(Err(_))));
+    assert!(matches!(store.load(&key()).now(), Ok(Ok(None))));
+    assert!(matches!(store.load(&key()).now(), Ok(Err(_))));
 }
 
 #[tokio::test]
@@ -112,7 +111,7 @@ async fn what_is_down_stays_down_until_it_is_up() {
     store.up(Verb::Begin);
     assert!(begin(&store).await.is_ok());
     store.all_down();
-    assert!(store.get(&key()).await.is_err());
+    assert!(store.load(&key()).await.is_err());
     store.all_up();
     assert!(is_begun(&store).await);
 }
@@ -159,9 +158,10 @@ async fn calls_for_many_keys_count_and_fail_one_by_one() {
     let store = store();
     let Ok(Begun::Fresh(attempt)) = begin(&store).await else { panic!() };
     store.fault_at(Verb::Renew, 2, Fault::Before(LOST));
-    let renew = RenewRequest { key: key(), attempt, lease: Duration::from_secs(1) };
-    let answers = store.renew_many(&[renew.clone(), renew.clone(), renew]).await;
+    let to = Progress::Renewed { lease: Duration::from_secs(1) };
+    let renew = (key(), Update { attempt, to });
+    let answers = store.execute_many(vec![renew.clone(), renew.clone(), renew]).await;
     let answers: Vec<_> = answers.into_iter().map(|answer| answer.ok()).collect();
-    assert_eq!(answers, [Some(Renewed::Extended), None, Some(Renewed::Extended)]);
+    assert_eq!(answers, [Some(Updated::Done), None, Some(Updated::Done)]);
     store.called(Verb::Renew, 3).await;
 }

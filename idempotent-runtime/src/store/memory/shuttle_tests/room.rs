@@ -56,7 +56,7 @@ fn a_full_store_refuses_but_loses_nobody() {
                     Ok(Begun::Fresh(attempt)) => {
                         let done =
                             bench.store.complete(&key, &attempt, None, RETENTION, IfGone::Rewrite);
-                        assert_eq!(now(done), Completed::Stored);
+                        assert_eq!(now(done), Updated::Done);
                         true
                     }
                     Err(error) if error.kind() == StoreErrorKind::Full => false,

@@ -32,7 +32,7 @@ fn whoever_watches_then_looks_is_woken_by_the_end() {
             spawn(async move { until_not_in_flight(&bench, 3).await })
         };
         gone.abort();
-        assert_eq!(bench.complete(&attempt), Completed::Stored);
+        assert_eq!(bench.complete(&attempt), Updated::Done);
         for waiter in waiters {
             let answer = block_on(waiter).unwrap();
             assert!(matches!(answer, Begun::Succeeded { .. }), "{answer:?}");
@@ -72,9 +72,9 @@ fn end_without_answer(bench: &Bench, attempt: &AttemptId) {
         1 => now(store.abandon(&key, attempt, RETENTION, Binding::Lifted)),
         2 => now(store.release(&key, attempt, RETENTION, Binding::Lifted)),
         _ => match now(store.forget(&key, true)) {
-            Forgotten::Freed => Settled::Done,
+            Forgotten::Freed => Updated::Done,
             other => panic!("{other:?}"),
         },
     };
-    assert_eq!(settled, Settled::Done);
+    assert_eq!(settled, Updated::Done);
 }

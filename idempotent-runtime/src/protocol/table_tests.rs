@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fingerprint::Fingerprint;
-use crate::store::Token;
+use crate::store::{Claim, Token};
 
 #[path = "table_tests/arm.rs"]
 mod arm;
@@ -138,6 +138,8 @@ enum Then {
     Becomes(State, Duration),
     /// Free for so long, and bound to its payload.
     StaysBound(Duration),
+    /// As it was, for so long at least.
+    LivesFor(Duration),
 }
 
 impl Then {
@@ -152,6 +154,7 @@ impl Then {
                 }
                 Write::Put { head, ttl }
             }
+            Self::LivesFor(ttl) => Write::Extend { ttl },
             Self::StaysBound(ttl) => {
                 Write::Put { head: Head { state: State::FailedFree, ..before.head }, ttl }
             }

@@ -1,7 +1,7 @@
 //! How attempts end: every verb in every situation, by its owner and by a stranger.
 
 use super::*;
-use Then::{Becomes, Gone, Kept, StaysBound};
+use Then::{Becomes, Gone, Kept, LivesFor, StaysBound};
 
 /// An error that is not kept, after which any payload may follow.
 const FREE: Failure = Failure::Free(Binding::Lifted);
@@ -11,15 +11,15 @@ fn complete_ends_a_running_attempt_once() {
     check_rows(
         |record| record.bound_to("payload"),
         |record, attempt| complete(record, attempt, RETENTION, IfGone::Rewrite),
-        Completed::Superseded,
+        Updated::Superseded,
         [
-            (Situation::Running, Completed::Stored, Becomes(State::Succeeded, RETENTION)),
-            (Situation::Overdue, Completed::Stored, Becomes(State::Succeeded, RETENTION)),
-            (Situation::Abandoned, Completed::Superseded, Kept),
-            (Situation::FailedFree, Completed::Superseded, Kept),
-            (Situation::FailedFinal, Completed::Superseded, Kept),
-            (Situation::Succeeded, Completed::Stored, Kept),
-            (Situation::Taken, Completed::Superseded, Kept),
+            (Situation::Running, Updated::Done, Becomes(State::Succeeded, RETENTION)),
+            (Situation::Overdue, Updated::Done, Becomes(State::Succeeded, RETENTION)),
+            (Situation::Abandoned, Updated::Superseded, Kept),
+            (Situation::FailedFree, Updated::Superseded, Kept),
+            (Situation::FailedFinal, Updated::Superseded, Kept),
+            (Situation::Succeeded, Updated::Done, Kept),
+            (Situation::Taken, Updated::Superseded, Kept),
         ],
     );
 }
@@ -29,18 +29,18 @@ fn complete_writes_a_vanished_record_again() {
     let mut attempt = attempt(OWNER);
     (attempt.number, attempt.fingerprint) = (3, Some(Fingerprint::of("payload")));
     let (answer, write) = complete(None, &attempt, RETENTION, IfGone::Rewrite);
-    assert_eq!(answer, Completed::Vanished);
+    assert_eq!(answer, Updated::Vanished);
     let record = written(write);
     assert_eq!((record.head.state, record.ttl), (State::Succeeded, RETENTION));
     assert_eq!(record.head.attempt, attempt);
     let repeated = complete(Some(record), &attempt, RETENTION, IfGone::Rewrite);
-    assert_eq!(repeated, (Completed::Stored, Write::Keep));
+    assert_eq!(repeated, (Updated::Done, Write::Keep));
 }
 
 #[test]
 fn complete_leaves_a_vanished_record_alone_once_its_lease_is_lost() {
     let step = complete(None, &attempt(OWNER), RETENTION, IfGone::Leave);
-    assert_eq!(step, (Completed::Gone, Write::Keep));
+    assert_eq!(step, (Updated::Gone, Write::Keep));
     for situation in SITUATIONS {
         let record = Some(situation.record());
         let late = complete(record, &attempt(OWNER), RETENTION, IfGone::Leave);
@@ -54,15 +54,15 @@ fn a_free_failure_frees_a_running_attempt_once() {
     check_rows(
         |record| record.number(2).bound_to("payload"),
         |record, attempt| fail(record, attempt, &FREE, RETENTION),
-        Settled::Superseded,
+        Updated::Superseded,
         [
-            (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
-            (Situation::Overdue, Settled::Done, Becomes(State::FailedFree, RETENTION)),
-            (Situation::Abandoned, Settled::Superseded, Kept),
-            (Situation::FailedFree, Settled::Done, Kept),
-            (Situation::FailedFinal, Settled::Superseded, Kept),
-            (Situation::Succeeded, Settled::Superseded, Kept),
-            (Situation::Taken, Settled::Superseded, Kept),
+            (Situation::Running, Updated::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Overdue, Updated::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Abandoned, Updated::Superseded, Kept),
+            (Situation::FailedFree, Updated::Done, Kept),
+            (Situation::FailedFinal, Updated::Superseded, Kept),
+            (Situation::Succeeded, Updated::Superseded, Kept),
+            (Situation::Taken, Updated::Superseded, Kept),
         ],
     );
 }
@@ -76,20 +76,20 @@ fn a_free_failure_keeps_number_fence_and_token_but_binds_no_payload() {
 }
 
 /// What the verbs that free a key do to one that is held, where the binding is kept.
-fn check_kept_binding(verb: impl Fn(Option<Living>, &AttemptId) -> Step<Settled>, taken: Settled) {
+fn check_kept_binding(verb: impl Fn(Option<Living>, &AttemptId) -> Step<Updated>, taken: Updated) {
     check_rows(
         |record| record.number(2).bound_to("payload"),
         verb,
-        Settled::Superseded,
+        Updated::Superseded,
         [
-            (Situation::Running, Settled::Done, StaysBound(RETENTION)),
-            (Situation::Overdue, Settled::Done, StaysBound(RETENTION)),
-            (Situation::Abandoned, Settled::Superseded, Kept),
-            (Situation::FailedFree, Settled::Done, Kept),
-            (Situation::FailedFinal, Settled::Superseded, Kept),
-            (Situation::Succeeded, Settled::Superseded, Kept),
+            (Situation::Running, Updated::Done, StaysBound(RETENTION)),
+            (Situation::Overdue, Updated::Done, StaysBound(RETENTION)),
+            (Situation::Abandoned, Updated::Superseded, Kept),
+            (Situation::FailedFree, Updated::Done, Kept),
+            (Situation::FailedFinal, Updated::Superseded, Kept),
+            (Situation::Succeeded, Updated::Superseded, Kept),
             match taken {
-                Settled::Done => (Situation::Taken, taken, StaysBound(RETENTION)),
+                Updated::Done => (Situation::Taken, taken, StaysBound(RETENTION)),
                 _ => (Situation::Taken, taken, Kept),
             },
         ],
@@ -100,19 +100,19 @@ fn check_kept_binding(verb: impl Fn(Option<Living>, &AttemptId) -> Step<Settled>
 fn a_free_failure_that_keeps_the_binding_keeps_the_payload() {
     let kept = Failure::Free(Binding::Kept);
     let verb = |record, attempt: &AttemptId| fail(record, attempt, &kept, RETENTION);
-    check_kept_binding(verb, Settled::Superseded);
+    check_kept_binding(verb, Updated::Superseded);
 }
 
 #[test]
 fn an_abandoned_attempt_that_keeps_the_binding_keeps_the_payload() {
     let verb = |record, attempt: &AttemptId| abandon(record, attempt, RETENTION, Binding::Kept);
-    check_kept_binding(verb, Settled::Superseded);
+    check_kept_binding(verb, Updated::Superseded);
 }
 
 #[test]
 fn a_release_that_keeps_the_binding_keeps_the_payload() {
     let verb = |record, attempt: &AttemptId| release(record, attempt, RETENTION, Binding::Kept);
-    check_kept_binding(verb, Settled::Done);
+    check_kept_binding(verb, Updated::Done);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_first_attempt_that_is_released_leaves_nothing_that_could_be_bound() {
     for situation in [Situation::Running, Situation::Overdue, Situation::Taken] {
         let record = situation.record().bound_to("payload");
         let step = release(Some(record), &attempt(OWNER), RETENTION, Binding::Kept);
-        assert_eq!(step, (Settled::Done, Write::Delete), "{situation:?}");
+        assert_eq!(step, (Updated::Done, Write::Delete), "{situation:?}");
     }
 }
 
@@ -145,15 +145,15 @@ fn a_final_failure_ends_a_running_attempt_once() {
         check_rows(
             |record| record.bound_to("payload"),
             |record, attempt| fail(record, attempt, &Failure::Final(error.clone()), RETENTION),
-            Settled::Superseded,
+            Updated::Superseded,
             [
-                (Situation::Running, Settled::Done, Becomes(State::FailedFinal, RETENTION)),
-                (Situation::Overdue, Settled::Done, Becomes(State::FailedFinal, RETENTION)),
-                (Situation::Abandoned, Settled::Superseded, Kept),
-                (Situation::FailedFree, Settled::Superseded, Kept),
-                (Situation::FailedFinal, Settled::Done, Kept),
-                (Situation::Succeeded, Settled::Superseded, Kept),
-                (Situation::Taken, Settled::Superseded, Kept),
+                (Situation::Running, Updated::Done, Becomes(State::FailedFinal, RETENTION)),
+                (Situation::Overdue, Updated::Done, Becomes(State::FailedFinal, RETENTION)),
+                (Situation::Abandoned, Updated::Superseded, Kept),
+                (Situation::FailedFree, Updated::Superseded, Kept),
+                (Situation::FailedFinal, Updated::Done, Kept),
+                (Situation::Succeeded, Updated::Superseded, Kept),
+                (Situation::Taken, Updated::Superseded, Kept),
             ],
         );
     }
@@ -164,15 +164,15 @@ fn abandon_frees_the_key_under_retry() {
     check_rows(
         |record| record.bound_to("payload"),
         |record, attempt| abandon(record, attempt, RETENTION, Binding::Lifted),
-        Settled::Superseded,
+        Updated::Superseded,
         [
-            (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
-            (Situation::Overdue, Settled::Done, Becomes(State::FailedFree, RETENTION)),
-            (Situation::Abandoned, Settled::Superseded, Kept),
-            (Situation::FailedFree, Settled::Done, Kept),
-            (Situation::FailedFinal, Settled::Superseded, Kept),
-            (Situation::Succeeded, Settled::Superseded, Kept),
-            (Situation::Taken, Settled::Superseded, Kept),
+            (Situation::Running, Updated::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Overdue, Updated::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Abandoned, Updated::Superseded, Kept),
+            (Situation::FailedFree, Updated::Done, Kept),
+            (Situation::FailedFinal, Updated::Superseded, Kept),
+            (Situation::Succeeded, Updated::Superseded, Kept),
+            (Situation::Taken, Updated::Superseded, Kept),
         ],
     );
 }
@@ -182,15 +182,15 @@ fn abandon_leaves_the_outcome_unknown_under_block() {
     check_rows(
         |record| record.block().bound_to("payload"),
         |record, attempt| abandon(record, attempt, RETENTION, Binding::Lifted),
-        Settled::Superseded,
+        Updated::Superseded,
         [
-            (Situation::Running, Settled::Done, Becomes(State::Abandoned, LINGER)),
-            (Situation::Overdue, Settled::Done, Becomes(State::Abandoned, LINGER)),
-            (Situation::Abandoned, Settled::Done, Kept),
-            (Situation::FailedFree, Settled::Superseded, Kept),
-            (Situation::FailedFinal, Settled::Superseded, Kept),
-            (Situation::Succeeded, Settled::Superseded, Kept),
-            (Situation::Taken, Settled::Superseded, Kept),
+            (Situation::Running, Updated::Done, Becomes(State::Abandoned, LINGER)),
+            (Situation::Overdue, Updated::Done, Becomes(State::Abandoned, LINGER)),
+            (Situation::Abandoned, Updated::Done, Kept),
+            (Situation::FailedFree, Updated::Superseded, Kept),
+            (Situation::FailedFinal, Updated::Superseded, Kept),
+            (Situation::Succeeded, Updated::Superseded, Kept),
+            (Situation::Taken, Updated::Superseded, Kept),
         ],
     );
 }
@@ -200,15 +200,15 @@ fn releasing_the_first_attempt_leaves_nothing() {
     check_rows(
         unchanged,
         |record, attempt| release(record, attempt, RETENTION, Binding::Lifted),
-        Settled::Superseded,
+        Updated::Superseded,
         [
-            (Situation::Running, Settled::Done, Gone),
-            (Situation::Overdue, Settled::Done, Gone),
-            (Situation::Abandoned, Settled::Superseded, Kept),
-            (Situation::FailedFree, Settled::Done, Kept),
-            (Situation::FailedFinal, Settled::Superseded, Kept),
-            (Situation::Succeeded, Settled::Superseded, Kept),
-            (Situation::Taken, Settled::Done, Gone),
+            (Situation::Running, Updated::Done, Gone),
+            (Situation::Overdue, Updated::Done, Gone),
+            (Situation::Abandoned, Updated::Superseded, Kept),
+            (Situation::FailedFree, Updated::Done, Kept),
+            (Situation::FailedFinal, Updated::Superseded, Kept),
+            (Situation::Succeeded, Updated::Superseded, Kept),
+            (Situation::Taken, Updated::Done, Gone),
         ],
     );
 }
@@ -218,15 +218,15 @@ fn releasing_a_later_attempt_keeps_the_fence_of_the_earlier_one() {
     check_rows(
         |record| record.number(2).bound_to("payload"),
         |record, attempt| release(record, attempt, RETENTION, Binding::Lifted),
-        Settled::Superseded,
+        Updated::Superseded,
         [
-            (Situation::Running, Settled::Done, Becomes(State::FailedFree, RETENTION)),
-            (Situation::Overdue, Settled::Done, Becomes(State::FailedFree, RETENTION)),
-            (Situation::Abandoned, Settled::Superseded, Kept),
-            (Situation::FailedFree, Settled::Done, Kept),
-            (Situation::FailedFinal, Settled::Superseded, Kept),
-            (Situation::Succeeded, Settled::Superseded, Kept),
-            (Situation::Taken, Settled::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Running, Updated::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Overdue, Updated::Done, Becomes(State::FailedFree, RETENTION)),
+            (Situation::Abandoned, Updated::Superseded, Kept),
+            (Situation::FailedFree, Updated::Done, Kept),
+            (Situation::FailedFinal, Updated::Superseded, Kept),
+            (Situation::Succeeded, Updated::Superseded, Kept),
+            (Situation::Taken, Updated::Done, Becomes(State::FailedFree, RETENTION)),
         ],
     );
 }
@@ -235,13 +235,13 @@ fn releasing_a_later_attempt_keeps_the_fence_of_the_earlier_one() {
 fn the_number_that_counts_for_a_release_is_the_one_in_the_record() {
     let late = AttemptId { number: 7, ..attempt(OWNER) };
     let step = release(Some(Situation::Running.record()), &late, RETENTION, Binding::Kept);
-    assert_eq!(step, (Settled::Done, Write::Delete));
+    assert_eq!(step, (Updated::Done, Write::Delete));
 }
 
 #[test]
 fn a_vanished_record_is_not_written_by_a_failure() {
     let (none, attempt) = (None, attempt(OWNER));
-    let vanished = (Settled::Vanished, Write::Keep);
+    let vanished = (Updated::Vanished, Write::Keep);
     assert_eq!(fail(none, &attempt, &FREE, RETENTION), vanished);
     assert_eq!(fail(none, &attempt, &Failure::Final(None), RETENTION), vanished);
     assert_eq!(abandon(none, &attempt, RETENTION, Binding::Kept), vanished);
@@ -252,9 +252,9 @@ fn a_vanished_record_is_not_written_by_a_failure() {
 fn verbs_compare_by_token_alone() {
     let other = AttemptId { number: 9, fence: 1, fingerprint: None, ..attempt(OWNER) };
     let record = Some(Situation::Running.record().bound_to("payload"));
-    assert_eq!(complete(record, &other, RETENTION, IfGone::Rewrite).0, Completed::Stored);
-    assert_eq!(fail(record, &other, &FREE, RETENTION).0, Settled::Done);
-    assert_eq!(renew(record, &other, LEASE).0, Renewed::Extended);
+    assert_eq!(complete(record, &other, RETENTION, IfGone::Rewrite).0, Updated::Done);
+    assert_eq!(fail(record, &other, &FREE, RETENTION).0, Updated::Done);
+    assert_eq!(renew(record, &other, LEASE).0, Updated::Done);
 }
 
 #[test]
@@ -263,25 +263,25 @@ fn renew_extends_only_a_running_attempt_of_its_own() {
     check_rows(
         |record| record.bound_to("payload"),
         |record, attempt| renew(record, attempt, longer),
-        Renewed::Lost,
+        Updated::Superseded,
         [
-            (Situation::Running, Renewed::Extended, Becomes(State::Processing, LINGER + longer)),
-            (Situation::Overdue, Renewed::Extended, Becomes(State::Processing, LINGER + longer)),
-            (Situation::Abandoned, Renewed::Lost, Kept),
-            (Situation::FailedFree, Renewed::Lost, Kept),
-            (Situation::FailedFinal, Renewed::Lost, Kept),
-            (Situation::Succeeded, Renewed::Lost, Kept),
-            (Situation::Taken, Renewed::Lost, Kept),
+            (Situation::Running, Updated::Done, LivesFor(LINGER + longer)),
+            (Situation::Overdue, Updated::Done, LivesFor(LINGER + longer)),
+            (Situation::Abandoned, Updated::Superseded, Kept),
+            (Situation::FailedFree, Updated::Superseded, Kept),
+            (Situation::FailedFinal, Updated::Superseded, Kept),
+            (Situation::Succeeded, Updated::Superseded, Kept),
+            (Situation::Taken, Updated::Superseded, Kept),
         ],
     );
-    assert_eq!(renew(None, &attempt(OWNER), LEASE), (Renewed::Lost, Write::Keep));
+    assert_eq!(renew(None, &attempt(OWNER), LEASE), (Updated::Superseded, Write::Keep));
 }
 
 #[test]
 fn renew_never_shortens() {
     let record = Situation::Running.record();
     for lease in [LEASE, LEASE - TICK, Duration::ZERO] {
-        let step = renew(Some(record), &attempt(OWNER), lease);
-        assert_eq!(step, (Renewed::Extended, Write::Keep), "{lease:?}");
+        let (answer, write) = renew(Some(record), &attempt(OWNER), lease);
+        assert_eq!((answer, write.on(Some(record))), (Updated::Done, Some(record)), "{lease:?}");
     }
 }

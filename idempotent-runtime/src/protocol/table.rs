@@ -3,11 +3,11 @@
 //! Pure functions of record, request and remaining time to live. Every store executes these, or
 //! mirrors them; they are the one place where the rules are written.
 
-use super::record::{
-    Armed, AttemptId, BeginRequest, Begun, Binding, Claim, Completed, Failure, Forgotten, Head,
-    IfGone, Renewed, Resolution, Resolved, Settled, State, Token,
+use super::request::{
+    BeginRequest, Begun, Binding, Failure, Forgotten, IfGone, Resolution, Resolved, Updated,
 };
 use crate::config::Abandon;
+use crate::store::{AttemptId, Head, State, Token};
 use std::time::Duration;
 
 /// A record that has not expired, and how long it still lives.
@@ -31,8 +31,25 @@ pub enum Write {
         /// How long it lives from now.
         ttl: Duration,
     },
+    /// The record stays what it is, and lives for so long from now if it would not live longer.
+    Extend {
+        /// The time to live.
+        ttl: Duration,
+    },
     /// The record goes.
     Delete,
+}
+
+impl Write {
+    /// The record afterwards.
+    pub fn on(self, record: Option<Living>) -> Option<Living> {
+        match self {
+            Self::Keep => record,
+            Self::Put { head, ttl } => Some(Living { head, ttl }),
+            Self::Extend { ttl } => record.map(|it| Living { ttl: it.ttl.max(ttl), ..it }),
+            Self::Delete => None,
+        }
+    }
 }
 
 /// An answer, and what becomes of the record.
@@ -79,23 +96,13 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
 }
 
 /// The body is about to start, and its key blocks from here on if it does not end. Also renews the
-/// lease.
-pub fn arm(record: Option<Living>, attempt: &AttemptId, linger: Duration) -> Step<Armed> {
-    match record {
-        Some(Living { head, ttl })
-            if head.state == State::Processing && owner(&head, attempt) == Owner::This =>
-        {
-            let armed = Head { attempt: head.attempt.armed(linger), ..head };
-            let renewed = armed.attempt.claim.ttl();
-            // A repeat, or a copy that arrives late, never shortens what the record has left.
-            let write = match armed == head && renewed <= ttl {
-                true => Write::Keep,
-                false => Write::Put { head: armed, ttl: renewed },
-            };
-            (Armed::Done, write)
-        }
-        _ => (Armed::Lost, Write::Keep),
-    }
+/// lease. A repeat, or a copy that arrives late, never shortens what the record has left.
+pub fn arm(record: Option<Living>, attempt: &AttemptId, linger: Duration) -> Step<Updated> {
+    hold(record, attempt, |head| {
+        let armed = Head { attempt: head.attempt.armed(linger), ..*head };
+        let ttl = armed.attempt.claim.ttl();
+        if armed == *head { Write::Extend { ttl } } else { Write::Put { head: armed, ttl } }
+    })
 }
 
 /// The body returned a value, which `complete` carries.
@@ -104,20 +111,20 @@ pub fn complete(
     attempt: &AttemptId,
     retention: Duration,
     if_gone: IfGone,
-) -> Step<Completed> {
+) -> Step<Updated> {
     let Some(Living { head, .. }) = record else {
         let head = Head { attempt: *attempt, state: State::Succeeded };
         return match if_gone {
-            IfGone::Rewrite => (Completed::Vanished, Write::Put { head, ttl: retention }),
-            IfGone::Leave => (Completed::Gone, Write::Keep),
+            IfGone::Rewrite => (Updated::Vanished, Write::Put { head, ttl: retention }),
+            IfGone::Leave => (Updated::Gone, Write::Keep),
         };
     };
     match (owner(&head, attempt), head.state) {
         (Owner::This, State::Processing) => {
-            (Completed::Stored, put(&head, State::Succeeded, retention))
+            (Updated::Done, put(&head, State::Succeeded, retention))
         }
-        (Owner::This, State::Succeeded) => (Completed::Stored, Write::Keep),
-        _ => (Completed::Superseded, Write::Keep),
+        (Owner::This, State::Succeeded) => (Updated::Done, Write::Keep),
+        _ => (Updated::Superseded, Write::Keep),
     }
 }
 
@@ -127,7 +134,7 @@ pub fn fail(
     attempt: &AttemptId,
     failure: &Failure,
     retention: Duration,
-) -> Step<Settled> {
+) -> Step<Updated> {
     match failure {
         Failure::Free(binding) => {
             settle(record, attempt, |head| free(head, *binding, retention), State::FailedFree)
@@ -145,7 +152,7 @@ pub fn abandon(
     attempt: &AttemptId,
     retention: Duration,
     binding: Binding,
-) -> Step<Settled> {
+) -> Step<Updated> {
     let policy = record.map(|record| record.head.attempt.claim.abandon());
     match policy {
         Some(Abandon::Block) => {
@@ -162,7 +169,7 @@ pub fn release(
     attempt: &AttemptId,
     retention: Duration,
     binding: Binding,
-) -> Step<Settled> {
+) -> Step<Updated> {
     let write = |head: &Head| match head.attempt.number {
         1 => Write::Delete,
         _ => free(head, binding, retention),
@@ -171,23 +178,16 @@ pub fn release(
         && head.state == State::Taken
         && owner(&head, attempt) == Owner::This
     {
-        return (Settled::Done, write(&head));
+        return (Updated::Done, write(&head));
     }
     settle(record, attempt, write, State::FailedFree)
 }
 
 /// The body still runs. Never shortens what the record has left.
-pub fn renew(record: Option<Living>, attempt: &AttemptId, lease: Duration) -> Step<Renewed> {
-    match record {
-        Some(Living { head, ttl })
-            if head.state == State::Processing && head.attempt.token == attempt.token =>
-        {
-            let longer = head.attempt.claim.linger().saturating_add(lease);
-            let write = if longer > ttl { Write::Put { head, ttl: longer } } else { Write::Keep };
-            (Renewed::Extended, write)
-        }
-        _ => (Renewed::Lost, Write::Keep),
-    }
+pub fn renew(record: Option<Living>, attempt: &AttemptId, lease: Duration) -> Step<Updated> {
+    hold(record, attempt, |head| Write::Extend {
+        ttl: head.attempt.claim.linger().saturating_add(lease),
+    })
 }
 
 /// An operator removes a record. A held one only with `force`, and then the key is freed by a
@@ -241,11 +241,7 @@ pub fn resolve<V>(
 }
 
 fn grant(attempt: AttemptId) -> Step<Begun<()>> {
-    let state = match attempt.claim {
-        Claim::Lease { .. } => State::Processing,
-        Claim::Window { .. } => State::Taken,
-    };
-    let write = Write::Put { head: Head { attempt, state }, ttl: attempt.claim.ttl() };
+    let write = Write::Put { head: Head::held_by(attempt), ttl: attempt.claim.ttl() };
     (Begun::Fresh(attempt), write)
 }
 
@@ -254,20 +250,36 @@ fn take_over(last: &AttemptId, request: &BeginRequest) -> Step<Begun<()>> {
     grant(request.attempt(last.number.saturating_add(1), fence))
 }
 
+/// The shared rule of the verbs that hold a key on: by token, while the attempt has not ended.
+fn hold(
+    record: Option<Living>,
+    attempt: &AttemptId,
+    write: impl FnOnce(&Head) -> Write,
+) -> Step<Updated> {
+    match record {
+        Some(Living { head, .. })
+            if head.state == State::Processing && owner(&head, attempt) == Owner::This =>
+        {
+            (Updated::Done, write(&head))
+        }
+        _ => (Updated::Superseded, Write::Keep),
+    }
+}
+
 /// The shared rule of the terminal verbs: by token, first one wins, a repeat is fine.
 fn settle(
     record: Option<Living>,
     attempt: &AttemptId,
     write: impl FnOnce(&Head) -> Write,
     settled: State,
-) -> Step<Settled> {
+) -> Step<Updated> {
     let Some(Living { head, .. }) = record else {
-        return (Settled::Vanished, Write::Keep);
+        return (Updated::Vanished, Write::Keep);
     };
     match (owner(&head, attempt), head.state) {
-        (Owner::This, State::Processing) => (Settled::Done, write(&head)),
-        (Owner::This, state) if state == settled => (Settled::Done, Write::Keep),
-        _ => (Settled::Superseded, Write::Keep),
+        (Owner::This, State::Processing) => (Updated::Done, write(&head)),
+        (Owner::This, state) if state == settled => (Updated::Done, Write::Keep),
+        _ => (Updated::Superseded, Write::Keep),
     }
 }
 

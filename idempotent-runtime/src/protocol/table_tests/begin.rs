@@ -237,5 +237,5 @@ fn an_endless_lease_does_not_overflow() {
     let (_, record) = granted(begin(None, &BeginRequest { claim, ..request(OWNER) }));
     assert_eq!(record.ttl, Duration::MAX);
     let (answer, write) = renew(Some(record), &attempt(OWNER), Duration::MAX);
-    assert_eq!((answer, write), (Renewed::Extended, Write::Keep));
+    assert_eq!((answer, write.on(Some(record))), (Updated::Done, Some(record)));
 }

@@ -17,7 +17,7 @@ fn arming_turns_a_held_key_into_one_that_blocks_and_renews_its_lease() {
     for situation in [Situation::Running, Situation::Overdue] {
         let record = situation.record().number(3).fence(9).bound_to("payload");
         let (answer, write) = arm(Some(record), &attempt(OWNER), BLOCK_LINGER);
-        assert_eq!(answer, Armed::Done, "{situation:?}");
+        assert_eq!(answer, Updated::Done, "{situation:?}");
         let claim = Claim::Lease { lease: LEASE, linger: BLOCK_LINGER, abandon: Abandon::Block };
         let expected = AttemptId { claim, ..record.head.attempt };
         let head = Head { attempt: expected, state: State::Processing };
@@ -29,21 +29,22 @@ fn arming_turns_a_held_key_into_one_that_blocks_and_renews_its_lease() {
 fn arming_again_changes_nothing_but_the_life_of_the_record() {
     let record = armed(Situation::Running);
     for sent in [attempt(OWNER), record.head.attempt] {
-        let left = |ttl| Some(record.left(ttl));
-        let shorter = arm(left(BLOCK_LINGER + TICK), &sent, BLOCK_LINGER);
-        let renewed = Write::Put { head: record.head, ttl: LEASE + BLOCK_LINGER };
-        assert_eq!(shorter, (Armed::Done, renewed));
-        let longer = arm(left(LEASE * 2 + BLOCK_LINGER), &sent, BLOCK_LINGER);
-        assert_eq!(longer, (Armed::Done, Write::Keep));
         // What is written stays, whatever a copy says.
-        let other = arm(left(LEASE * 2 + BLOCK_LINGER), &sent, BLOCK_LINGER * 2);
-        assert_eq!(other, (Armed::Done, Write::Keep));
+        for linger in [BLOCK_LINGER, BLOCK_LINGER * 2] {
+            let (answer, write) = arm(Some(record), &sent, linger);
+            assert_eq!(answer, Updated::Done);
+            assert_eq!(write, Write::Extend { ttl: LEASE + BLOCK_LINGER });
+            let shorter = record.left(BLOCK_LINGER + TICK);
+            assert_eq!(write.on(Some(shorter)), Some(record.left(LEASE + BLOCK_LINGER)));
+            let longer = record.left(LEASE * 2 + BLOCK_LINGER);
+            assert_eq!(write.on(Some(longer)), Some(longer));
+        }
     }
 }
 
 #[test]
 fn nobody_arms_what_it_does_not_hold() {
-    let lost = (Armed::Lost, Write::Keep);
+    let lost = (Updated::Superseded, Write::Keep);
     assert_eq!(arm(None, &attempt(OWNER), BLOCK_LINGER), lost);
     for situation in SITUATIONS {
         let record = Some(situation.record());
@@ -66,5 +67,5 @@ fn only_an_armed_key_blocks() {
 fn release_takes_an_armed_key_back() {
     let step =
         release(Some(armed(Situation::Running)), &attempt(OWNER), RETENTION, Binding::Lifted);
-    assert_eq!(step, (Settled::Done, Write::Delete));
+    assert_eq!(step, (Updated::Done, Write::Delete));
 }

@@ -1,7 +1,25 @@
-//! The bytes of a record in Redis. `docs/wire-format.md` is their description; tests freeze them.
+//! Bytes of a record, for stores that keep bytes. `docs/wire-format.md` is their description; tests
+//! freeze them.
 //!
 //! The bytes of a held record follow from its attempt alone, so whoever holds it can name them
-//! without reading them first. One byte is set by others: the mark of a waiter.
+//! without reading them first. They begin with the [`VERSION`] of the format; the byte at
+//! [`RESERVED`] is zero here and is the store's own to use.
+//!
+//! ```
+//! use idempotent_runtime::store::wire;
+//! # use idempotent_runtime::Abandon;
+//! # use idempotent_runtime::store::{AttemptId, Claim, Head, State, Token, Value};
+//! # use std::time::Duration;
+//! # let second = Duration::from_secs(1);
+//! # let claim = Claim::Lease { lease: second, linger: second, abandon: Abandon::Retry };
+//! # let token = Token::random();
+//! # let attempt = AttemptId { token, number: 1, fence: 1, fingerprint: None, claim };
+//! # let head = Head { attempt, state: State::Succeeded };
+//! let value = Value::from(&b"answer"[..]);
+//! let bytes = wire::encode(&head, Some(&value));
+//! assert_eq!(wire::decode(&bytes)?, (head, Some(value)));
+//! # Ok::<_, idempotent_runtime::store::StoreError>(())
+//! ```
 
 use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
@@ -9,9 +27,9 @@ use crate::store::{AttemptId, Claim, Head, State, StoreError, StoreErrorKind, To
 use std::time::Duration;
 
 /// The first byte of every record that this version reads and writes.
-const VERSION: u8 = 1;
-/// Where the mark of a waiter is.
-const MARK: usize = 2;
+pub const VERSION: u8 = 1;
+/// The place of the byte that is the store's own.
+pub const RESERVED: usize = 2;
 
 const BLOCK: u8 = 0b0001;
 const WINDOW: u8 = 0b0010;
@@ -20,15 +38,6 @@ const VALUE: u8 = 0b1000;
 
 /// The longest time that is written, in milliseconds: over 8,000 years.
 const MAX_MILLIS: u64 = 1 << 48;
-
-/// A record as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) head: Head,
-    pub(super) value: Option<Value>,
-    /// Somebody waits for this record to change.
-    pub(super) marked: bool,
-}
 
 /// A state and its letter.
 const STATES: [(State, u8); 6] = [
@@ -40,8 +49,8 @@ const STATES: [(State, u8); 6] = [
     (State::Taken, b'T'),
 ];
 
-/// The bytes of a record that nobody waits for.
-pub(super) fn encode(head: &Head, value: Option<&Value>) -> Vec<u8> {
+/// The bytes of a record.
+pub fn encode(head: &Head, value: Option<&Value>) -> Vec<u8> {
     let AttemptId { token, number, fence, fingerprint, claim } = head.attempt;
     let letter = STATES.iter().find(|(state, _)| *state == head.state).map_or(b'?', |(_, it)| *it);
     let mut flags = match claim {
@@ -70,8 +79,11 @@ pub(super) fn encode(head: &Head, value: Option<&Value>) -> Vec<u8> {
     bytes
 }
 
-/// Reads a record.
-pub(super) fn decode(bytes: &[u8]) -> Result<Found, StoreError> {
+/// A record as it was written.
+///
+/// # Errors
+/// [`StoreErrorKind::Undecodable`]: the bytes are damaged, or those of another version.
+pub fn decode(bytes: &[u8]) -> Result<(Head, Option<Value>), StoreError> {
     match bytes.first() {
         Some(&VERSION) => {}
         Some(version) => {
@@ -83,17 +95,15 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Found, StoreError> {
     read(&mut Reader(&bytes[1..]))
 }
 
-fn read(reader: &mut Reader<'_>) -> Result<Found, StoreError> {
-    let [letter, mark, flags] = reader.take()?;
+fn read(reader: &mut Reader<'_>) -> Result<(Head, Option<Value>), StoreError> {
+    let [letter, reserved, flags] = reader.take()?;
     let (state, _) = STATES
         .into_iter()
         .find(|(_, known)| *known == letter)
         .ok_or_else(|| damaged("its state is unknown"))?;
-    let marked = match mark {
-        0 => false,
-        1 => true,
-        _ => return Err(damaged("its mark is unknown")),
-    };
+    if reserved != 0 {
+        return Err(damaged("its reserved byte is in use"));
+    }
     let token = Token::from_bytes(reader.take()?);
     let number = u32::from_be_bytes(reader.take()?);
     let fence = u64::from_be_bytes(reader.take()?);
@@ -118,19 +128,11 @@ fn read(reader: &mut Reader<'_>) -> Result<Found, StoreError> {
         (_, rest) => Some(Value::from(rest)),
     };
     let attempt = AttemptId { token, number, fence, fingerprint, claim };
-    Ok(Found { head: Head { attempt, state }, value, marked })
-}
-
-/// The same record, without the mark of a waiter.
-pub(super) fn unmarked(mut bytes: Vec<u8>) -> Vec<u8> {
-    if let Some(mark) = bytes.get_mut(MARK) {
-        *mark = 0;
-    }
-    bytes
+    Ok((Head { attempt, state }, value))
 }
 
 /// A time as it is written and sent: whole milliseconds, rounded up.
-pub(super) fn millis(time: Duration) -> u64 {
+pub fn millis(time: Duration) -> u64 {
     let whole = u64::try_from(time.as_micros().div_ceil(1_000)).unwrap_or(MAX_MILLIS);
     whole.min(MAX_MILLIS)
 }
@@ -156,15 +158,12 @@ impl Reader<'_> {
     }
 }
 
-/// Whether `bytes` are a record. If they are, they are what is written for it: a verb that compares
-/// bytes would otherwise miss its own record.
+/// `true` if `bytes` are a record. If they are, they are what is written for it: a store that
+/// compares bytes would otherwise miss its own record.
 #[cfg(feature = "testing")]
 pub(crate) fn is_sound(bytes: &[u8]) -> bool {
-    let Ok(Found { head, value, marked }) = decode(bytes) else { return false };
-    let mut written = encode(&head, value.as_ref());
-    assert_eq!(unmarked(bytes.to_vec()), written, "a record is written as it was read");
-    written[MARK] = marked.into();
-    assert_eq!(bytes, written, "the mark is read as it is");
+    let Ok((head, value)) = decode(bytes) else { return false };
+    assert_eq!(bytes, encode(&head, value.as_ref()), "a record is written as it was read");
     true
 }
 
@@ -237,12 +236,8 @@ mod tests {
                     for value in &values {
                         let mut head = head(state, claim);
                         head.attempt.fingerprint = fingerprint;
-                        let mut bytes = encode(&head, value.as_ref());
-                        let found = Found { head, value: value.clone(), marked: false };
-                        assert_eq!(decode(&bytes).unwrap(), found);
-                        bytes[MARK] = 1;
-                        assert_eq!(decode(&bytes).unwrap(), Found { marked: true, ..found });
-                        assert_eq!(unmarked(bytes), encode(&head, value.as_ref()));
+                        let bytes = encode(&head, value.as_ref());
+                        assert_eq!(decode(&bytes).unwrap(), (head, value.clone()));
                     }
                 }
             }
@@ -264,7 +259,7 @@ mod tests {
         for length in 0..whole.len() {
             assert!(decode(&whole[..length]).is_err(), "cut to {length} bytes");
         }
-        for (at, byte) in [(1, b'Z'), (MARK, 2), (3, BLOCK | WINDOW), (3, 0x10)] {
+        for (at, byte) in [(1, b'Z'), (RESERVED, 1), (3, BLOCK | WINDOW), (3, 0x10)] {
             let mut bytes = whole.clone();
             bytes[at] = byte;
             assert!(decode(&bytes).is_err(), "byte {at} is {byte}");

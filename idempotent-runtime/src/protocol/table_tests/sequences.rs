@@ -79,14 +79,10 @@ impl World {
     }
 
     fn apply(&mut self, write: Write) {
-        match write {
-            Write::Keep => {}
-            Write::Delete => self.record = None,
-            Write::Put { head, ttl } => {
-                assert!(!ttl.is_zero(), "a record is never written without time to live");
-                self.record = Some(Living { head, ttl });
-            }
+        if let Write::Put { ttl, .. } | Write::Extend { ttl } = write {
+            assert!(!ttl.is_zero(), "a record is never written without time to live");
         }
+        self.record = write.on(self.record);
     }
 
     fn act(&mut self, act: &Act) {
@@ -156,19 +152,19 @@ impl World {
         self.apply(write);
         let again = complete(self.record, &attempt, RETENTION, IfGone::Rewrite);
         match answer {
-            Completed::Superseded => {
+            Updated::Superseded => {
                 assert_eq!(write, Write::Keep, "superseded, and yet it writes");
                 assert_eq!(again, (answer, Write::Keep), "repeated");
             }
-            _ => assert_eq!(again, (Completed::Stored, Write::Keep), "repeated"),
+            _ => assert_eq!(again, (Updated::Done, Write::Keep), "repeated"),
         }
     }
 
-    fn settle(&mut self, mark: u8, verb: impl Fn(Option<Living>, &AttemptId) -> Step<Settled>) {
+    fn settle(&mut self, mark: u8, verb: impl Fn(Option<Living>, &AttemptId) -> Step<Updated>) {
         let attempt = self.attempt(mark);
         let (answer, write) = verb(self.record, &attempt);
         self.apply(write);
-        if answer != Settled::Done {
+        if answer != Updated::Done {
             assert_eq!(write, Write::Keep, "{answer:?}, and yet it writes");
         }
         let again = verb(self.record, &attempt);
@@ -183,8 +179,8 @@ impl World {
         let (answer, write) = renew(before, &self.attempt(mark), lease);
         self.apply(write);
         match (answer, before, self.record) {
-            (Renewed::Lost, ..) => assert_eq!(write, Write::Keep, "lost, and yet it writes"),
-            (Renewed::Extended, Some(before), Some(after)) => {
+            (Updated::Superseded, ..) => assert_eq!(write, Write::Keep, "lost, and yet it writes"),
+            (Updated::Done, Some(before), Some(after)) => {
                 assert_eq!(after.head, before.head);
                 assert!(after.ttl >= before.ttl, "a lease was shortened");
                 assert!(after.head.lease_left(after.ttl) >= lease, "shorter than asked for");

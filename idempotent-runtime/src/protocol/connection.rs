@@ -1,0 +1,85 @@
+//! Exchanges on anything that keeps records.
+
+use super::exchange::{Action, Exchange};
+use super::request::Request;
+use crate::key::RecordKey;
+use crate::store::{Record, Store, StoreError, Swap, Swapped};
+use std::future::Future;
+
+/// A way to records: a store, or somebody's transaction in which they lie.
+///
+/// What its methods have to do is what those of [`Store`] do.
+pub trait Connection: Send {
+    /// The record and the life that it has left, of one moment. See [`Store::load`].
+    fn load(
+        &mut self,
+        key: &RecordKey,
+    ) -> impl Future<Output = Result<Option<Record>, StoreError>> + Send;
+
+    /// Replaces a record on a condition. See [`Store::swap`].
+    fn swap(
+        &mut self,
+        key: &RecordKey,
+        swap: Swap,
+    ) -> impl Future<Output = Result<Swapped, StoreError>> + Send;
+
+    /// Makes sure that what was written before is there to stay. See [`Store::confirm`].
+    fn confirm(&mut self, key: &RecordKey) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let _ = key;
+        async { Ok(()) }
+    }
+}
+
+impl<S: Store + ?Sized> Connection for &S {
+    async fn load(&mut self, key: &RecordKey) -> Result<Option<Record>, StoreError> {
+        Store::load(*self, key).await
+    }
+
+    async fn swap(&mut self, key: &RecordKey, swap: Swap) -> Result<Swapped, StoreError> {
+        Store::swap(*self, key, swap).await
+    }
+
+    async fn confirm(&mut self, key: &RecordKey) -> Result<(), StoreError> {
+        Store::confirm(*self, key).await
+    }
+}
+
+/// Makes a request on a connection.
+///
+/// # Errors
+/// The connection's, or [`Contended`](crate::store::StoreErrorKind::Contended) if the record
+/// changed each time it was looked at.
+pub async fn execute<R: Request>(
+    connection: &mut impl Connection,
+    key: &RecordKey,
+    request: R,
+) -> Result<R::Answer, StoreError> {
+    go_on(connection, key, Exchange::new(request)).await
+}
+
+/// Brings an exchange to its end.
+pub(super) async fn go_on<R: Request>(
+    connection: &mut impl Connection,
+    key: &RecordKey,
+    mut exchange: Exchange<R>,
+) -> Result<R::Answer, StoreError> {
+    loop {
+        match exchange.next()? {
+            Action::Load => {
+                let loaded = connection.load(key).await?;
+                exchange.loaded(loaded);
+            }
+            Action::Swap(swap) => {
+                let swapped = connection.swap(key, swap).await?;
+                if let Some(answer) = exchange.swapped(swapped) {
+                    return Ok(answer);
+                }
+            }
+            Action::Confirm(answer) => {
+                connection.confirm(key).await?;
+                return Ok(answer);
+            }
+            Action::Answer(answer) => return Ok(answer),
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! The verbs with all that they carry, and their answers.
+
+use super::table::{self, Living, Step};
+use crate::fingerprint::Fingerprint;
+use crate::store::{AttemptId, Claim, Found, Head, State, Token, Value, Verb, WhenFull};
+use std::time::Duration;
+
+/// A verb with all that it carries.
+///
+/// [`table`] says what it answers for each record and what the record becomes; [`super::Exchange`]
+/// brings that about in a store.
+pub trait Request: Sync {
+    /// The answer of the verb.
+    type Answer: Send;
+
+    /// Its name.
+    fn verb(&self) -> Verb;
+
+    /// The record that it expects, before anybody has looked.
+    fn expects(&self) -> Expected;
+
+    /// Its answer for a record, and what the record becomes.
+    fn step(&self, found: Option<&Found>) -> Step<Self::Answer>;
+
+    /// `true` if its answer for this record depends on the life that the record has left.
+    fn depends_on_life(&self, head: &Head) -> bool {
+        let _ = head;
+        false
+    }
+
+    /// The value that it writes.
+    fn value(&self) -> Option<&Value> {
+        None
+    }
+
+    /// The treatment of its write in a store that is full.
+    fn when_full(&self) -> WhenFull {
+        WhenFull::Take
+    }
+
+    /// `true` if an answer that wrote nothing relies on what was written before.
+    fn relies_on_record(answer: &Self::Answer) -> bool;
+
+    /// The answer if the store had no room for the value.
+    #[must_use]
+    fn without_value(answer: Self::Answer) -> Self::Answer {
+        answer
+    }
+}
+
+/// The record that a request expects, before anybody has looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// None.
+    Nothing,
+    /// The one that its sender holds.
+    Held(Head),
+    /// Any: it is loaded first.
+    Any,
+}
+
+/// What `begin` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeginRequest {
+    /// The token of the attempt, if it is granted.
+    pub token: Token,
+    /// What the caller's payload is, if it matters.
+    pub fingerprint: Option<Fingerprint>,
+    /// The fence of a first attempt, and the least fence of a later one: Unix microseconds.
+    pub fence_seed: u64,
+    /// How the key is to be held.
+    pub claim: Claim,
+}
+
+impl BeginRequest {
+    /// The attempt as which the body runs if this request is granted without a record.
+    pub fn first_attempt(&self) -> AttemptId {
+        self.attempt(1, self.fence_seed)
+    }
+
+    pub(crate) fn attempt(&self, number: u32, fence: u64) -> AttemptId {
+        let Self { token, fingerprint, claim, .. } = *self;
+        AttemptId { token, number, fence, fingerprint, claim }
+    }
+}
+
+/// The answer to `begin`. `V` is the value that comes with a final answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Begun<V = Option<Value>> {
+    /// The body may run, as this attempt.
+    Fresh(AttemptId),
+    /// Somebody else runs it. `retry_after` is what is left of the lease.
+    InFlight {
+        /// The number of that attempt.
+        number: u32,
+        /// When asking again makes sense at the latest.
+        retry_after: Duration,
+    },
+    /// The key is bound to another payload.
+    Mismatch,
+    /// An earlier attempt began and its outcome is unknown.
+    Indeterminate {
+        /// The number of that attempt.
+        number: u32,
+    },
+    /// It succeeded before.
+    Succeeded {
+        /// The number of the attempt that did.
+        number: u32,
+        /// Its encoded answer.
+        value: V,
+    },
+    /// It failed before, with an error that is kept.
+    FailedFinal {
+        /// The number of the attempt that did.
+        number: u32,
+        /// Its encoded error.
+        value: V,
+    },
+    /// Window mode: taken until `retry_after` from now.
+    Taken {
+        /// When the window ends.
+        retry_after: Duration,
+    },
+    /// This token was used and has ended: a `begin` that arrived late.
+    Superseded,
+}
+
+impl Begun<()> {
+    /// Adds the record's value to a final answer.
+    pub fn with_value(self, read: impl FnOnce() -> Option<Value>) -> Begun {
+        match self {
+            Begun::Fresh(attempt) => Begun::Fresh(attempt),
+            Begun::InFlight { number, retry_after } => Begun::InFlight { number, retry_after },
+            Begun::Mismatch => Begun::Mismatch,
+            Begun::Indeterminate { number } => Begun::Indeterminate { number },
+            Begun::Succeeded { number, value: () } => Begun::Succeeded { number, value: read() },
+            Begun::FailedFinal { number, value: () } => {
+                Begun::FailedFinal { number, value: read() }
+            }
+            Begun::Taken { retry_after } => Begun::Taken { retry_after },
+            Begun::Superseded => Begun::Superseded,
+        }
+    }
+}
+
+/// How a body that returned an error ends its attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The key is free for the next attempt, with any payload or with the same one.
+    Free(Binding),
+    /// The error is kept and replayed; `None` if it could not be encoded.
+    Final(Option<Value>),
+}
+
+/// The payload that the next attempt may carry, once an attempt has ended without an answer.
+///
+/// The verbs that free a key carry it, and the record shows it: a [`State::FailedFree`] record that
+/// has a fingerprint is bound to it. An operator who frees a key always lifts the binding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Binding {
+    /// Any payload: the record loses its fingerprint.
+    #[default]
+    Lifted,
+    /// The same payload, or none: the record keeps its fingerprint, if it has one.
+    Kept,
+}
+
+/// The treatment of a record that is gone when the answer of its attempt arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IfGone {
+    /// It is written again. For an attempt that still holds its lease: no other can have run.
+    Rewrite,
+    /// It stays gone. For an attempt that has lost its lease: another one may have succeeded since,
+    /// and an operator may have removed that answer.
+    Leave,
+}
+
+/// What the holder of an attempt says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The attempt. Its record is found by its token.
+    pub attempt: AttemptId,
+    /// The progress of the attempt.
+    pub to: Progress,
+}
+
+/// The progress of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The body is about to start, and blocks its key if it does not end.
+    Armed {
+        /// The time for which the record lives on after its lease.
+        linger: Duration,
+    },
+    /// The body still runs.
+    Renewed {
+        /// The lease, from now on.
+        lease: Duration,
+    },
+    /// The body returned a value.
+    Completed {
+        /// The encoded answer.
+        value: Option<Value>,
+        /// The time for which the answer is kept.
+        retention: Duration,
+        /// The treatment of a record that is gone.
+        if_gone: IfGone,
+    },
+    /// The body returned an error.
+    Failed {
+        /// The fate of the key.
+        failure: Failure,
+        /// The time for which the record is kept.
+        retention: Duration,
+    },
+    /// The body started, and was dropped or panicked.
+    Abandoned {
+        /// The time for which the record is kept if the key is free.
+        retention: Duration,
+        /// The payload that may follow in that case.
+        binding: Binding,
+    },
+    /// The body never started.
+    Released {
+        /// The time for which the record of a later attempt is kept.
+        retention: Duration,
+        /// The payload that may follow in that case.
+        binding: Binding,
+    },
+}
+
+/// The answer to an [`Update`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Updated {
+    /// The record says so.
+    Done,
+    /// The record says so, but there was no room for the value.
+    DoneWithoutValue,
+    /// There was no record. A completion has written it again, nothing else has.
+    Vanished,
+    /// There was no record, and the completion has left it so, as [`IfGone::Leave`] asks for.
+    Gone,
+    /// Another attempt, or another verb, ended it first. The record is untouched.
+    ///
+    /// Of an arming or a renewal: the attempt no longer holds its key, for whatever reason.
+    Superseded,
+}
+
+/// An operator removes a record, or with `force` frees one that is held; lifts the binding of a
+/// free key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forget {
+    /// Also if an attempt holds the key.
+    pub force: bool,
+}
+
+/// An operator ends an attempt whose outcome was unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolve {
+    /// The outcome.
+    pub resolution: Resolution,
+    /// The time for which the record is kept.
+    pub retention: Duration,
+}
+
+/// The answer to `forget`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// The record is gone.
+    Deleted,
+    /// The key is free, and an attempt that held it is superseded. The record stays, so that this
+    /// attempt cannot write its answer after all.
+    Freed,
+    /// An attempt holds the key and `force` was not set. The record is untouched.
+    Held,
+    /// There was no record.
+    NotFound,
+}
+
+/// What an operator found out about an attempt whose outcome was unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution<V = Option<Value>> {
+    /// It did happen; repeats get this answer.
+    Succeeded(V),
+    /// It did not happen; the next caller runs it.
+    Retry,
+}
+
+/// The answer to `resolve`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// The record says so.
+    Done,
+    /// The outcome of the record is not unknown. It is untouched.
+    NotIndeterminate(State),
+    /// There is no record.
+    NotFound,
+}
+
+impl Request for BeginRequest {
+    type Answer = Begun;
+
+    fn verb(&self) -> Verb {
+        Verb::Begin
+    }
+
+    fn expects(&self) -> Expected {
+        Expected::Nothing
+    }
+
+    fn step(&self, found: Option<&Found>) -> Step<Begun> {
+        let (answer, write) = table::begin(found.map(living), self);
+        (answer.with_value(|| found.and_then(|found| found.value.clone())), write)
+    }
+
+    fn depends_on_life(&self, head: &Head) -> bool {
+        // Of a record that lives for ever, a lease or a window is what keeps it away.
+        let (answer, _) = table::begin(Some(Living { head: *head, ttl: Duration::MAX }), self);
+        matches!(answer, Begun::InFlight { .. } | Begun::Taken { .. })
+    }
+
+    fn when_full(&self) -> WhenFull {
+        WhenFull::Refuse
+    }
+
+    fn relies_on_record(answer: &Begun) -> bool {
+        // Sent before, and not known to have arrived.
+        matches!(answer, Begun::Fresh(_))
+    }
+}
+
+impl Request for Update {
+    type Answer = Updated;
+
+    fn verb(&self) -> Verb {
+        match &self.to {
+            Progress::Armed { .. } => Verb::Arm,
+            Progress::Renewed { .. } => Verb::Renew,
+            Progress::Completed { .. } => Verb::Complete,
+            Progress::Failed { .. } => Verb::Fail,
+            Progress::Abandoned { .. } => Verb::Abandon,
+            Progress::Released { .. } => Verb::Release,
+        }
+    }
+
+    fn expects(&self) -> Expected {
+        Expected::Held(Head::held_by(self.attempt))
+    }
+
+    fn step(&self, found: Option<&Found>) -> Step<Updated> {
+        let record = found.map(living);
+        let attempt = &self.attempt;
+        match &self.to {
+            Progress::Armed { linger } => table::arm(record, attempt, *linger),
+            Progress::Renewed { lease } => table::renew(record, attempt, *lease),
+            Progress::Completed { retention, if_gone, .. } => {
+                table::complete(record, attempt, *retention, *if_gone)
+            }
+            Progress::Failed { failure, retention } => {
+                table::fail(record, attempt, failure, *retention)
+            }
+            Progress::Abandoned { retention, binding } => {
+                table::abandon(record, attempt, *retention, *binding)
+            }
+            Progress::Released { retention, binding } => {
+                table::release(record, attempt, *retention, *binding)
+            }
+        }
+    }
+
+    fn value(&self) -> Option<&Value> {
+        match &self.to {
+            Progress::Completed { value, .. }
+            | Progress::Failed { failure: Failure::Final(value), .. } => value.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn when_full(&self) -> WhenFull {
+        match self.to {
+            Progress::Armed { .. } => WhenFull::Refuse,
+            _ => WhenFull::Take,
+        }
+    }
+
+    fn relies_on_record(answer: &Updated) -> bool {
+        *answer == Updated::Done
+    }
+
+    fn without_value(answer: Updated) -> Updated {
+        match answer {
+            Updated::Done => Updated::DoneWithoutValue,
+            other => other,
+        }
+    }
+}
+
+impl Request for Forget {
+    type Answer = Forgotten;
+
+    fn verb(&self) -> Verb {
+        Verb::Forget
+    }
+
+    fn expects(&self) -> Expected {
+        Expected::Any
+    }
+
+    fn step(&self, found: Option<&Found>) -> Step<Forgotten> {
+        table::forget(found.map(living), self.force)
+    }
+
+    fn depends_on_life(&self, _: &Head) -> bool {
+        true
+    }
+
+    fn relies_on_record(answer: &Forgotten) -> bool {
+        *answer == Forgotten::Freed
+    }
+}
+
+impl Request for Resolve {
+    type Answer = Resolved;
+
+    fn verb(&self) -> Verb {
+        Verb::Resolve
+    }
+
+    fn expects(&self) -> Expected {
+        Expected::Any
+    }
+
+    fn step(&self, found: Option<&Found>) -> Step<Resolved> {
+        table::resolve(found.map(living), &self.resolution, self.retention)
+    }
+
+    fn depends_on_life(&self, head: &Head) -> bool {
+        head.state == State::Processing
+    }
+
+    fn value(&self) -> Option<&Value> {
+        match &self.resolution {
+            Resolution::Succeeded(value) => value.as_ref(),
+            Resolution::Retry => None,
+        }
+    }
+
+    fn relies_on_record(answer: &Resolved) -> bool {
+        *answer == Resolved::Done
+    }
+}
+
+/// A record as the table takes it. Where its life is not known it makes no difference.
+fn living(found: &Found) -> Living {
+    Living { head: found.head, ttl: found.ttl.unwrap_or(Duration::MAX) }
+}

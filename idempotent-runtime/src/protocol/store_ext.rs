@@ -1,0 +1,231 @@
+//! The verbs as methods of a store.
+
+use super::connection::go_on;
+use super::exchange::{Action, Exchange};
+use super::request::{
+    BeginRequest, Begun, Binding, Failure, Forget, Forgotten, IfGone, Progress, Request,
+    Resolution, Resolve, Resolved, Update, Updated,
+};
+use crate::key::RecordKey;
+use crate::store::future::all;
+use crate::store::{Answer, AttemptId, Store, StoreError, StoreFuture, Value};
+use std::time::Duration;
+
+/// The verbs, as methods of every [`Store`].
+///
+/// A store that is local answers them without waiting, as it answers everything.
+pub trait StoreExt: Store {
+    /// Makes a request. If the store answers at once, so does this.
+    fn execute<'a, R>(&'a self, key: &'a RecordKey, request: R) -> Answer<'a, R::Answer>
+    where
+        R: Request + Send + 'a,
+        R::Answer: Unpin,
+    {
+        let mut exchange = Exchange::new(request);
+        loop {
+            match exchange.next() {
+                Ok(Action::Load) => match self.load(key).now() {
+                    Ok(Ok(loaded)) => exchange.loaded(loaded),
+                    Ok(Err(error)) => return StoreFuture::ready(Err(error)),
+                    Err(pending) => {
+                        return StoreFuture::new(async move {
+                            exchange.loaded(pending.await?);
+                            go_on(&mut &*self, key, exchange).await
+                        });
+                    }
+                },
+                Ok(Action::Swap(swap)) => match self.swap(key, swap).now() {
+                    Ok(Ok(swapped)) => {
+                        if let Some(answer) = exchange.swapped(swapped) {
+                            return StoreFuture::ready(Ok(answer));
+                        }
+                    }
+                    Ok(Err(error)) => return StoreFuture::ready(Err(error)),
+                    Err(pending) => {
+                        return StoreFuture::new(async move {
+                            match exchange.swapped(pending.await?) {
+                                Some(answer) => Ok(answer),
+                                None => go_on(&mut &*self, key, exchange).await,
+                            }
+                        });
+                    }
+                },
+                Ok(Action::Confirm(answer)) => match self.confirm(key).now() {
+                    Ok(confirmed) => return StoreFuture::ready(confirmed.map(|()| answer)),
+                    Err(pending) => {
+                        return StoreFuture::new(async move { pending.await.map(|()| answer) });
+                    }
+                },
+                Ok(Action::Answer(answer)) => return StoreFuture::ready(Ok(answer)),
+                Err(error) => return StoreFuture::ready(Err(error)),
+            }
+        }
+    }
+
+    /// Makes many requests, the first message of all of them in one go. The answers come in the
+    /// order of the requests.
+    fn execute_many<'a, R>(
+        &'a self,
+        requests: Vec<(RecordKey, R)>,
+    ) -> StoreFuture<'a, Vec<Result<R::Answer, StoreError>>>
+    where
+        R: Request + Send + 'a,
+        R::Answer: Unpin,
+    {
+        StoreFuture::new(async move {
+            let mut swaps = Vec::with_capacity(requests.len());
+            let exchanges: Vec<_> = requests
+                .into_iter()
+                .map(|(key, request)| {
+                    let mut exchange = Exchange::new(request);
+                    let swaps_first = match exchange.next() {
+                        Ok(Action::Swap(swap)) => {
+                            swaps.push((key.clone(), swap));
+                            true
+                        }
+                        // Asked again when it is its turn.
+                        _ => false,
+                    };
+                    (key, exchange, swaps_first)
+                })
+                .collect();
+            let mut swapped = self.swap_many(&swaps).await.into_iter();
+            let mut keys = Vec::with_capacity(exchanges.len());
+            let mut others = Vec::with_capacity(exchanges.len());
+            for (key, exchange, swaps_first) in exchanges {
+                keys.push(key);
+                others.push((exchange, if swaps_first { swapped.next() } else { None }));
+            }
+            let each = keys.iter().zip(others).map(|(key, (mut exchange, swapped))| {
+                StoreFuture::new(async move {
+                    if let Some(swapped) = swapped
+                        && let Some(answer) = exchange.swapped(swapped?)
+                    {
+                        return Ok(answer);
+                    }
+                    go_on(&mut &*self, key, exchange).await
+                })
+            });
+            all(each).await
+        })
+    }
+
+    /// Asks for the right to run the body. See [`table::begin`](super::table::begin).
+    fn begin<'a>(&'a self, key: &'a RecordKey, request: &BeginRequest) -> Answer<'a, Begun> {
+        self.execute(key, *request)
+    }
+
+    /// The body is about to start, and blocks its key if it does not end. See
+    /// [`table::arm`](super::table::arm).
+    fn arm<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &AttemptId,
+        linger: Duration,
+    ) -> Answer<'a, Updated> {
+        self.update(key, attempt, Progress::Armed { linger })
+    }
+
+    /// The body still runs. See [`table::renew`](super::table::renew).
+    fn renew<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &AttemptId,
+        lease: Duration,
+    ) -> Answer<'a, Updated> {
+        self.update(key, attempt, Progress::Renewed { lease })
+    }
+
+    /// The body returned a value. See [`table::complete`](super::table::complete).
+    fn complete<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &AttemptId,
+        value: Option<Value>,
+        retention: Duration,
+        if_gone: IfGone,
+    ) -> Answer<'a, Updated> {
+        self.update(key, attempt, Progress::Completed { value, retention, if_gone })
+    }
+
+    /// The body returned an error. See [`table::fail`](super::table::fail).
+    fn fail<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &AttemptId,
+        failure: Failure,
+        retention: Duration,
+    ) -> Answer<'a, Updated> {
+        self.update(key, attempt, Progress::Failed { failure, retention })
+    }
+
+    /// The body started, and was dropped or panicked. See
+    /// [`table::abandon`](super::table::abandon).
+    fn abandon<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &AttemptId,
+        retention: Duration,
+        binding: Binding,
+    ) -> Answer<'a, Updated> {
+        self.update(key, attempt, Progress::Abandoned { retention, binding })
+    }
+
+    /// The body never started. See [`table::release`](super::table::release).
+    fn release<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &AttemptId,
+        retention: Duration,
+        binding: Binding,
+    ) -> Answer<'a, Updated> {
+        self.update(key, attempt, Progress::Released { retention, binding })
+    }
+
+    /// The holder of an attempt says how it goes.
+    fn update<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        attempt: &AttemptId,
+        to: Progress,
+    ) -> Answer<'a, Updated> {
+        self.execute(key, Update { attempt: *attempt, to })
+    }
+
+    /// Removes a record, or with `force` frees one that is held, and lets other processes know. See
+    /// [`table::forget`](super::table::forget).
+    fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
+        let pending = match self.execute(key, Forget { force }).now() {
+            Ok(Ok(Forgotten::Freed)) => match self.announce_freed(key).now() {
+                Ok(()) => return StoreFuture::ready(Ok(Forgotten::Freed)),
+                Err(announced) => {
+                    return StoreFuture::new(async move {
+                        announced.await;
+                        Ok(Forgotten::Freed)
+                    });
+                }
+            },
+            Ok(answer) => return StoreFuture::ready(answer),
+            Err(pending) => pending,
+        };
+        StoreFuture::new(async move {
+            let forgotten = pending.await?;
+            if forgotten == Forgotten::Freed {
+                self.announce_freed(key).await;
+            }
+            Ok(forgotten)
+        })
+    }
+
+    /// Ends an attempt whose outcome was unknown. See [`table::resolve`](super::table::resolve).
+    fn resolve<'a>(
+        &'a self,
+        key: &'a RecordKey,
+        resolution: Resolution,
+        retention: Duration,
+    ) -> Answer<'a, Resolved> {
+        self.execute(key, Resolve { resolution, retention })
+    }
+}
+
+impl<S: Store + ?Sized> StoreExt for S {}

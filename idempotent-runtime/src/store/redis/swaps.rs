@@ -1,0 +1,368 @@
+//! Swaps as commands: one round trip each, and one for many where the servers allow it.
+//!
+//! A swap has a way: the cheapest command that the server knows. What that command cannot do (a
+//! server that is full, a record that is marked, a script that the server has not seen) goes
+//! [`otherwise`](Server::otherwise).
+
+use super::answers::{Written, bytes_of, each_of, ttl_of};
+use super::error::{Failure, unexpected};
+use super::features::DeleteIfEqual;
+use super::links::Failed;
+use super::mark;
+use super::name::Name;
+use super::script::{self, Script};
+use super::server::{Publish, Server};
+use crate::key::RecordKey;
+use crate::store::{Next, Seen, State, Swap, Swapped, WhenFull, wire};
+use redis::{Cmd, Value};
+
+/// The channel on which the names of ended records are published.
+pub(super) const CHANNEL: &str = "idempotent:ended";
+
+/// The command that brings a swap about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// `SET NX GET`
+    Create,
+    /// `SET NX` and `GET`, for servers whose `SET` cannot do both.
+    CreateInTwo,
+    /// `SET IFEQ GET`
+    SetIfEqual,
+    /// `DELEX IFEQ`, or `DELIFEQ`
+    DeleteIfEqual,
+    Renew,
+    Script,
+}
+
+impl Server {
+    /// Replaces a record that is the one the caller saw.
+    pub(super) async fn swap(&self, name: &Name, swap: &Swap) -> Result<Swapped, Failed> {
+        let way = self.way(swap);
+        let answer = match self.command(way, name, swap) {
+            Some(command) => Some(self.write(&command).await),
+            None => None,
+        };
+        self.finish(way, name, swap, answer).await
+    }
+
+    /// Reads the answer to the command of a way, and does what is left to do.
+    async fn finish(
+        &self,
+        way: Way,
+        name: &Name,
+        swap: &Swap,
+        answer: Option<Result<(Value, Written), Failed>>,
+    ) -> Result<Swapped, Failed> {
+        let swapped = match answer.map(|answer| self.read(way, swap, answer)).transpose() {
+            Ok(Some(Some(swapped))) => Ok(swapped),
+            Ok(Some(None) | None) => self.otherwise(way, name, swap).await,
+            Err(failed) => Err(failed),
+        };
+        match swapped {
+            // A server that takes no writes may still show the record that keeps this one away.
+            Err(failed) if swap.seen == Seen::Nothing && failed.leaves_reads() => {
+                match self.get(name).await {
+                    Ok(Some(bytes)) => Ok(Swapped::Found(Some(mark::decode(bytes, None)?))),
+                    Ok(None) | Err(_) => Err(failed),
+                }
+            }
+            swapped => swapped,
+        }
+    }
+
+    /// Replaces many records, in one round trip where the servers allow it.
+    pub(super) async fn swap_many(
+        &self,
+        swaps: &[(RecordKey, Swap)],
+    ) -> Vec<Result<Swapped, Failed>> {
+        let named: Vec<_> = swaps.iter().map(|(key, swap)| (Name::of(key), swap)).collect();
+        let one_server = !self.links.target().is_cluster();
+        let commands: Option<Vec<_>> = match one_server && swaps.len() > 1 {
+            true => named.iter().map(|(name, swap)| self.sent_with_others(name, swap)).collect(),
+            false => None,
+        };
+        let Some(commands) = commands else {
+            return super::join(named.iter().map(|(name, swap)| self.swap(name, swap))).await;
+        };
+        let mut pipeline = redis::pipe();
+        let mut ways = Vec::with_capacity(commands.len());
+        for (way, command) in commands {
+            pipeline.add_command(command);
+            ways.push(way);
+        }
+        // One wait for all of them: it is for everything that the connection wrote before.
+        if let Some(replication) = &self.replication {
+            pipeline.add_command(replication.command());
+        }
+        let mut answers = self.links.pipeline(&pipeline).await;
+        let mut written = Written::Unasked;
+        if let (Some(replication), Ok(answers)) = (&self.replication, &mut answers) {
+            written = replication.written(answers.pop().unwrap_or(Ok(Value::Nil)));
+        }
+        let each = each_of(answers, &named).zip(ways).map(|(((name, swap), answer), way)| {
+            let answer = answer.map(|answer| (answer, written.clone()));
+            self.finish(way, name, swap, Some(answer))
+        });
+        super::join(each).await
+    }
+
+    /// The way of a swap and its command, if it is one command.
+    fn sent_with_others(&self, name: &Name, swap: &Swap) -> Option<(Way, Cmd)> {
+        let way = self.way(swap);
+        Some((way, self.command(way, name, swap)?))
+    }
+
+    fn way(&self, swap: &Swap) -> Way {
+        match (&swap.seen, &swap.next) {
+            (_, Next::Extend { .. }) => Way::Renew,
+            (Seen::Nothing, Next::Put { .. }) if self.features.set_nx_get() => Way::Create,
+            (Seen::Nothing, Next::Put { .. }) => Way::CreateInTwo,
+            (Seen::This { head, at_most: None }, Next::Put { .. })
+                if is_bare(head.state) && self.features.set_ifeq() =>
+            {
+                Way::SetIfEqual
+            }
+            (Seen::This { head, at_most: None }, Next::Nothing)
+                if is_bare(head.state) && self.features.delete() != DeleteIfEqual::Script =>
+            {
+                Way::DeleteIfEqual
+            }
+            _ => Way::Script,
+        }
+    }
+
+    /// The command of a way; `None` if it is more than one.
+    fn command(&self, way: Way, name: &Name, swap: &Swap) -> Option<Cmd> {
+        let Sides { seen, next, millis } = Sides::of(swap);
+        Some(match way {
+            Way::Create => {
+                let mut command = set(name, &next);
+                command.arg("NX").arg("GET").arg("PX").arg(millis);
+                command
+            }
+            Way::CreateInTwo => return None,
+            Way::SetIfEqual => {
+                let mut command = set(name, &next);
+                command.arg("IFEQ").arg(seen).arg("GET").arg("PX").arg(millis);
+                command
+            }
+            Way::DeleteIfEqual => match self.features.delete() {
+                DeleteIfEqual::Script => return None,
+                DeleteIfEqual::Delex => {
+                    redis::cmd("DELEX").arg(name.as_str()).arg("IFEQ").arg(seen).to_owned()
+                }
+                DeleteIfEqual::Delifeq => {
+                    redis::cmd("DELIFEQ").arg(name.as_str()).arg(seen).to_owned()
+                }
+            },
+            Way::Renew => script::RENEW.by_hash(&renewal(name, swap)),
+            Way::Script => script::SWAP.by_hash(&self.replacement(name, swap)),
+        })
+    }
+
+    /// Reads the answer to the command of a way; `None` if the swap has to go otherwise.
+    fn read(
+        &self,
+        way: Way,
+        swap: &Swap,
+        answer: Result<(Value, Written), Failed>,
+    ) -> Result<Option<Swapped>, Failed> {
+        let (answer, written) = match answer {
+            Ok(answer) => answer,
+            Err(failed) => match (way, failed.failure()) {
+                (_, Failure::NoScript) => return Ok(None),
+                (Way::SetIfEqual, Failure::Full) => return Ok(None),
+                (Way::Create, Failure::Full) if must_be_taken(swap) => return Ok(None),
+                (Way::Create, Failure::UnknownCommand) => {
+                    self.features.without_set_nx_get();
+                    return Ok(None);
+                }
+                (Way::SetIfEqual, Failure::UnknownCommand) => {
+                    self.features.without_set_ifeq();
+                    return Ok(None);
+                }
+                (Way::DeleteIfEqual, Failure::UnknownCommand) => {
+                    self.features.without_delete();
+                    return Ok(None);
+                }
+                _ => return Err(failed),
+            },
+        };
+        let found = match (way, answer) {
+            (Way::Renew | Way::Script | Way::DeleteIfEqual, Value::Int(1)) => None,
+            (Way::Renew | Way::Script, answer) => return found(answer).map(Some),
+            // The script tells what it is instead.
+            (Way::DeleteIfEqual, _) => return Ok(None),
+            (Way::Create | Way::CreateInTwo, answer) => bytes_of(answer, "SET")?,
+            (Way::SetIfEqual, answer) => match bytes_of(answer, "SET")? {
+                None => return Ok(Some(Swapped::Found(None))),
+                Some(now) => {
+                    let seen = Sides::of(swap).seen;
+                    match now == seen {
+                        true => None,
+                        // A mark takes the script, which also publishes.
+                        false if mark::unmarked(now.clone()) == seen => return Ok(None),
+                        false => Some(now),
+                    }
+                }
+            },
+        };
+        match found {
+            Some(bytes) => Ok(Some(Swapped::Found(Some(mark::decode(bytes, None)?)))),
+            None => {
+                written.check()?;
+                Ok(Some(Swapped::Done))
+            }
+        }
+    }
+
+    /// Brings about what the command of a way could not.
+    async fn otherwise(&self, way: Way, name: &Name, swap: &Swap) -> Result<Swapped, Failed> {
+        let answer = match way {
+            Way::Create | Way::CreateInTwo if !self.features.set_nx_get() => {
+                match self.create_in_two(name, swap).await {
+                    Err(failed) if failed.failure() == Failure::Full && must_be_taken(swap) => {
+                        self.script(&script::SWAP, &self.replacement(name, swap)).await?
+                    }
+                    created => return created,
+                }
+            }
+            Way::Renew => self.script(&script::RENEW, &renewal(name, swap)).await?,
+            _ => self.script(&script::SWAP, &self.replacement(name, swap)).await?,
+        };
+        match answer {
+            (Value::Int(1), written) => {
+                written.check()?;
+                Ok(Swapped::Done)
+            }
+            (answer, _) => found(answer),
+        }
+    }
+
+    /// Writes a record if there is none, on a server whose `SET` cannot also show the one that
+    /// there is. Both commands travel together; whatever happens between them, the second is asked
+    /// only what the first was refused for.
+    async fn create_in_two(&self, name: &Name, swap: &Swap) -> Result<Swapped, Failed> {
+        let Sides { next, millis, .. } = Sides::of(swap);
+        let mut create = set(name, &next);
+        create.arg("NX").arg("PX").arg(millis);
+        let mut pipeline = redis::pipe();
+        pipeline.add_command(create);
+        pipeline.cmd("GET").arg(name.as_str());
+        let replication = self.replication.as_ref();
+        if let Some(replication) = replication {
+            pipeline.add_command(replication.command());
+        }
+        let mut answers = self.links.pipeline(&pipeline).await?.into_iter();
+        let mut answer = || answers.next().unwrap_or(Ok(Value::Nil));
+        let (created, found) = (answer()?, answer());
+        if created == Value::Nil {
+            // Gone by now if there is none: the protocol asks again.
+            let bytes = bytes_of(found?, "GET")?;
+            return Ok(Swapped::Found(bytes.map(|it| mark::decode(it, None)).transpose()?));
+        }
+        if let Some(replication) = replication {
+            replication.written(answer()).check()?;
+        }
+        Ok(Swapped::Done)
+    }
+
+    /// Runs a script that writes, by its hash or, if the server does not have it, by its text.
+    pub(super) async fn script(
+        &self,
+        script: &Script,
+        arguments: &impl Fn(&mut Cmd),
+    ) -> Result<(Value, Written), Failed> {
+        match self.write(&script.by_hash(arguments)).await {
+            Err(failed) if failed.failure() == Failure::NoScript => {
+                self.write(&script.by_text(arguments)).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// The arguments of `swap.lua`.
+    fn replacement(&self, name: &Name, swap: &Swap) -> impl Fn(&mut Cmd) {
+        let Sides { seen, next, millis } = Sides::of(swap);
+        let at_most = at_most(&swap.seen);
+        let (channel, publish) = match self.publish {
+            Publish::OneChannel => (CHANNEL, "PUBLISH"),
+            Publish::ByName => (name.as_str(), "SPUBLISH"),
+        };
+        move |command| {
+            command.arg(1).arg(name.as_str()).arg(&seen).arg(&next).arg(millis);
+            command.arg(&at_most).arg(channel).arg(publish);
+        }
+    }
+}
+
+/// Both sides of a swap as bytes, and the time to live of what is written.
+struct Sides {
+    seen: Vec<u8>,
+    next: Vec<u8>,
+    millis: u64,
+}
+
+impl Sides {
+    fn of(swap: &Swap) -> Self {
+        let (next, millis) = match &swap.next {
+            Next::Put { head, value, ttl, .. } => {
+                (wire::encode(head, value.as_ref()), wire::millis(*ttl))
+            }
+            Next::Extend { ttl } => (Vec::new(), wire::millis(*ttl)),
+            Next::Nothing => (Vec::new(), 0),
+        };
+        Self { seen: seen_bytes(&swap.seen), next, millis }
+    }
+}
+
+/// The bytes of a record that was seen, without its value; empty if there was none.
+pub(super) fn seen_bytes(seen: &Seen) -> Vec<u8> {
+    match seen {
+        Seen::Nothing => Vec::new(),
+        Seen::This { head, .. } => wire::encode(head, None),
+    }
+}
+
+/// The longest time to live of a record that was seen, as scripts take it.
+pub(super) fn at_most(seen: &Seen) -> String {
+    match seen {
+        Seen::This { at_most: Some(at_most), .. } => wire::millis(*at_most).to_string(),
+        Seen::This { at_most: None, .. } | Seen::Nothing => String::new(),
+    }
+}
+
+/// `true` if a record in this state has no value, so that its head is all there is to compare.
+fn is_bare(state: State) -> bool {
+    !matches!(state, State::Succeeded | State::FailedFinal)
+}
+
+fn must_be_taken(swap: &Swap) -> bool {
+    matches!(swap.next, Next::Put { when_full: WhenFull::Take, .. })
+}
+
+fn set(name: &Name, bytes: &[u8]) -> Cmd {
+    let mut command = redis::cmd("SET");
+    command.arg(name.as_str()).arg(bytes);
+    command
+}
+
+/// The arguments of `renew.lua`.
+fn renewal(name: &Name, swap: &Swap) -> impl Fn(&mut Cmd) {
+    let Sides { seen, millis, .. } = Sides::of(swap);
+    move |command| {
+        command.arg(1).arg(name.as_str()).arg(&seen).arg(millis);
+    }
+}
+
+/// A record and its time to live, as a script answers them.
+fn found(answer: Value) -> Result<Swapped, Failed> {
+    let broken = || Failed::Answered(unexpected("a script"));
+    let Value::Array(pair) = answer else { return Err(broken()) };
+    let [bytes, ttl] = <[Value; 2]>::try_from(pair).map_err(|_| broken())?;
+    let found = match (bytes_of(bytes, "GET")?, ttl_of(&ttl)?) {
+        (Some(bytes), Some(ttl)) => Some(mark::decode(bytes, Some(ttl))?),
+        _ => None,
+    };
+    Ok(Swapped::Found(found))
+}
