@@ -16,7 +16,7 @@ use axum::routing::get;
 use axum::{Router, serve};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, REFRESH};
-use idempotent_http::FormTokens;
+use idempotent_http::{FormTokens, problem};
 use idempotent_runtime::problem::{CODE_HEADER, ProblemType};
 use idempotent_runtime::{Error, Idempotency};
 use serde::Deserialize;
@@ -128,8 +128,8 @@ async fn explain(response: Response) -> Response {
     let code = response.headers().get(CODE_HEADER).and_then(|code| code.to_str().ok());
     let Some(code) = code else { return response };
     let is = |kind: ProblemType| code == kind.code();
-    let sent_before = is(ProblemType::FormTokenUsed);
-    let expired = is(ProblemType::FormTokenUnknown) || is(ProblemType::FormTokenMissing);
+    let sent_before = is(problem::FORM_TOKEN_USED);
+    let expired = is(problem::FORM_TOKEN_UNKNOWN) || is(problem::FORM_TOKEN_MISSING);
     let (title, text, link) = if sent_before {
         let text = "This form was sent before, so nothing more was ordered. \
             The orders follow in a moment.";

@@ -10,7 +10,8 @@
 #![allow(clippy::print_stdout)]
 
 use idempotent_runtime::store::RedisStore;
-use idempotent_runtime::{Error, Exchanged, Idempotency, Tokens};
+use idempotent_runtime::tokens::{Exchanged, Tokens};
+use idempotent_runtime::{Error, Idempotency};
 use support::redis::RedisServer;
 
 /// What a handler does with a form: `None` for a token that is not good.

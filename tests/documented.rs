@@ -1,8 +1,10 @@
 //! `docs/observability.md` names exactly what the code emits: events with their levels and fields,
 //! metrics with their kinds and labels, outcomes with their problems, and the fields of the span.
-//! `docs/http-differences.md` names all problems by status.
+//! `docs/http-differences.md` names all problems by status. A table of settings has each with its default.
 #![allow(missing_docs)]
 
+use idempotent_http::problem;
+use idempotent_runtime::Config;
 use idempotent_runtime::observe::{Ending, names};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::store::Verb;
@@ -254,17 +256,17 @@ fn every_problem_is_named_under_its_outcome() {
     let mut expect = |ending: Ending, kind: ProblemType| {
         expected.get_mut(ending.as_str()).unwrap().insert(kind.code().to_owned());
     };
-    for kind in ProblemType::ALL {
+    for kind in problem::all() {
         match kind {
             // Of the status service, whose requests are not calls.
-            ProblemType::UnknownKey => {}
+            problem::UNKNOWN_KEY => {}
             // A response that broke off, or a panic, which an operation tells apart.
-            ProblemType::HandlerFailed => {
-                for ending in [Ending::from(*kind), Ending::Panicked, Ending::Unprotected] {
-                    expect(ending, *kind);
+            problem::HANDLER_FAILED => {
+                for ending in [kind.ending(), Ending::Panicked, Ending::Unprotected] {
+                    expect(ending, kind);
                 }
             }
-            _ => expect(Ending::from(*kind), *kind),
+            _ => expect(kind.ending(), kind),
         }
     }
     assert_eq!(documented, expected);
@@ -277,7 +279,7 @@ fn every_problem_is_named_under_its_status() {
         let [status, codes, _] = &row[..] else { panic!("{row:?}") };
         documented.extend(quoted(codes).into_iter().map(|code| (status.clone(), code)));
     }
-    let all = ProblemType::ALL.iter();
+    let all = problem::all();
     let all: BTreeSet<_> =
         all.map(|kind| (kind.status().to_string(), kind.code().to_owned())).collect();
     assert_eq!(documented, all);
@@ -311,4 +313,25 @@ fn the_documented_fields_of_the_span_are_its_own() {
     let fields: Vec<String> = span[2..].iter().map(|argument| field(argument)).collect();
     let documented: Vec<String> = table("Span").iter().map(|row| only(&row[0])).collect();
     assert_eq!(documented, fields);
+}
+
+#[test]
+fn every_setting_is_documented_with_its_default() {
+    let mut pages = vec![workspace().join("README.md")];
+    pages.extend(fs::read_dir(workspace().join("docs")).unwrap().map(|page| page.unwrap().path()));
+    pages.retain(|page| page.is_file());
+    let pages: Vec<_> = pages.iter().map(|page| fs::read_to_string(page).unwrap()).collect();
+    let written = |config: Config| serde_json::to_value(config).unwrap();
+    // Without a bound, there is nothing to be written.
+    let names = written(Config::new().with_max_concurrent(1));
+    let defaults = written(Config::new());
+    for name in names.as_object().unwrap().keys() {
+        let default = match defaults.get(name) {
+            None => "none".to_owned(),
+            Some(serde_json::Value::String(text)) => format!("`{text}`"),
+            Some(other) => format!("`{other}`"),
+        };
+        let row = format!("\n| `{}` | {default} |", name.replace('-', "_"));
+        assert!(pages.iter().any(|page| page.contains(&row)), "{row}");
+    }
 }

@@ -1,11 +1,12 @@
 //! The process-wide instance. Each test is a process of its own, started again by this file.
 #![allow(missing_docs)]
 
+use axum::body::to_bytes;
+use axum::response::IntoResponse;
+use idempotent_runtime::instance::{DISABLED, REQUIRE_INSTALLED};
+use idempotent_runtime::problem::{self, Problem, ProblemType, TypeBase};
 use idempotent_runtime::testing::Ledger;
-use idempotent_runtime::{
-    Config, DISABLED, Error, ErrorKind, Idempotency, REQUIRE_INSTALLED, idempotent,
-    require_installed,
-};
+use idempotent_runtime::{Config, Error, ErrorKind, Idempotency, idempotent, require_installed};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -73,6 +74,33 @@ fn install_twice_is_an_error_and_the_first_one_stays() {
         require_installed().unwrap();
         block_on(create(&Ledger::new(), 1)).unwrap();
         assert_eq!(first.store().usage().unwrap().entries, 1);
+    });
+}
+
+/// The type of the problem that a handler answers with if it returns an error.
+fn answered_type() -> String {
+    let error = block_on(create(&Ledger::new(), 1)).unwrap_err();
+    let body = block_on(to_bytes(error.into_response().into_body(), usize::MAX)).unwrap();
+    let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    problem["type"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_base_of_problem_types_is_set_once_for_the_process() {
+    const NAME: &str = "the_base_of_problem_types_is_set_once_for_the_process";
+    in_a_process(NAME, &[(REQUIRE_INSTALLED, "1")], || {
+        assert_eq!(answered_type(), "urn:idempotent:problem:misconfigured");
+        let base = |text: &str| text.parse::<TypeBase>().unwrap();
+        problem::set_base(base("https://shop.example/")).unwrap();
+        assert_eq!(answered_type(), "https://shop.example/misconfigured");
+
+        problem::set_base(base("https://shop.example/")).unwrap();
+        let error = problem::set_base(base("https://bank.example/")).unwrap_err();
+        assert!(error.to_string().contains("https://shop.example/"), "{error}");
+        assert_eq!(answered_type(), "https://shop.example/misconfigured");
+
+        let own = Problem::new(ProblemType::DUPLICATE, "x").base(base("urn:shop:"));
+        assert_eq!(own.type_uri(), "urn:shop:duplicate");
     });
 }
 

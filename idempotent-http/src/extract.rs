@@ -69,7 +69,7 @@ pub(crate) fn put(extensions: &mut Extensions, key: Option<&str>) {
 #[cfg(feature = "axum")]
 mod axum {
     use super::{IdempotencyKey, NoKey};
-    use crate::problem::problem_response;
+    use crate::problem::responses::problem_response;
     use ::axum::body::Body;
     use ::axum::extract::{FromRequestParts, OptionalFromRequestParts};
     use ::axum::response::{IntoResponse, Response};
@@ -108,9 +108,9 @@ mod axum {
                         target: "idempotent",
                         "a handler asks for the key of a request, and no layer is around it"
                     );
-                    ProblemType::Misconfigured
+                    ProblemType::MISCONFIGURED
                 }
-                Self::MissingKey => ProblemType::MissingKey,
+                Self::MissingKey => ProblemType::MISSING_KEY,
             };
             let problem = Problem::new(kind, format!("{} (it was not handled)", kind.title()));
             problem_response(&problem).map(Body::from)

@@ -4,7 +4,7 @@ use crate::body::{BoxError, ResponseBody, Whole};
 use crate::headers::has_media_type;
 use crate::orphans::{MAX_ORPHANS, Orphans};
 use crate::panics::{Panicked, catch_panic};
-use crate::problem::{Dialect, handler_failed, misconfigured, overloaded};
+use crate::problem::{self, Dialect, handler_failed, misconfigured, overloaded};
 use crate::refusal::Refusals;
 use crate::request_body::{RequestBody, read};
 use crate::response::{Answer, is_transient_problem, refusal};
@@ -19,7 +19,8 @@ use http_body::Body;
 use idempotent_runtime::detach::detachable;
 use idempotent_runtime::observe::{self, Ending, PendingCall};
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Consumed, Error, Idempotency, Tokens, UsedToken};
+use idempotent_runtime::tokens::{Consumed, Tokens, UsedToken};
+use idempotent_runtime::{Error, Idempotency};
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -181,16 +182,14 @@ impl Settings {
             None => Ok(None),
             Some(owner) => match principal("bound_to", owner, parts)? {
                 Some(owner) => Ok(Some(owner)),
-                None => {
-                    Err(problem(ProblemType::ScopeMissing, "nobody is known to send this form"))
-                }
+                None => Err(problem(problem::SCOPE_MISSING, "nobody is known to send this form")),
             },
         }
     }
 
     /// The token of a form: in the header, or in the field.
     fn token(&self, parts: &Parts, body: &[u8]) -> Result<String, Problem> {
-        let missing = || problem(ProblemType::FormTokenMissing, "it has neither field nor header");
+        let missing = || problem(problem::FORM_TOKEN_MISSING, "it has neither field nor header");
         if let Some(value) = parts.headers.get(&self.header) {
             return value.to_str().map(str::to_owned).map_err(|_| missing());
         }
@@ -316,16 +315,15 @@ async fn consume(
         Consumed::Accepted(used) => Ok((used, owner)),
         Consumed::Used => {
             let detail = "look at what came of it (it was not handled again)";
-            Err(Problem::new(ProblemType::FormTokenUsed, detail))
+            Err(Problem::new(problem::FORM_TOKEN_USED, detail))
         }
-        Consumed::Unknown => Err(problem(
-            ProblemType::FormTokenUnknown,
-            "load the page again and send it from there",
-        )),
-        Consumed::BoundElsewhere => Err(problem(
-            ProblemType::FormTokenForeign,
-            "load the page again and send it from there",
-        )),
+        Consumed::BoundElsewhere => {
+            Err(problem(problem::FORM_TOKEN_FOREIGN, "load the page again and send it from there"))
+        }
+        // `Unknown`, and any other reason for which a token is not good.
+        _ => {
+            Err(problem(problem::FORM_TOKEN_UNKNOWN, "load the page again and send it from there"))
+        }
     }
 }
 
@@ -365,7 +363,7 @@ where
                 }
                 Err(Panicked) => {
                     call.ends(Ending::Panicked);
-                    observe::refused(&settings.operation, ProblemType::HandlerFailed);
+                    observe::refused(&settings.operation, problem::HANDLER_FAILED);
                     let head = head.as_deref();
                     let failed = settings.refusals.response(&handler_failed(), head, Dialect::Http);
                     Ok(failed.map(ResponseBody::of))

@@ -5,6 +5,7 @@
 //! HTTP status, which decides whether the response is stored, so that the settings of a layer apply
 //! to gRPC, too.
 
+use crate::problem;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
@@ -54,10 +55,10 @@ pub(crate) fn refusal(kind: ProblemType, message: &str) -> Response<Bytes> {
 /// The code of a refusal. Those that pass are `ABORTED` or `UNAVAILABLE`, which clients retry.
 fn code(kind: ProblemType) -> u16 {
     match (kind, kind.status()) {
-        (ProblemType::Duplicate | ProblemType::ResultNotRetained, _) => 6,
-        (ProblemType::FormTokenUsed, _) => 6,
-        (ProblemType::OutcomeUnknown, _) | (_, 422) => 9,
-        (ProblemType::BodyIncomplete, _) | (_, 409) => 10,
+        (ProblemType::DUPLICATE | ProblemType::RESULT_NOT_RETAINED, _) => 6,
+        (problem::FORM_TOKEN_USED, _) => 6,
+        (ProblemType::OUTCOME_UNKNOWN, _) | (_, 422) => 9,
+        (problem::BODY_INCOMPLETE, _) | (_, 409) => 10,
         (_, 400 | 413) => 3,
         (_, 403) => 7,
         (_, 404) => 5,
@@ -107,10 +108,10 @@ mod tests {
 
     #[test]
     fn a_refusal_passes_for_grpc_if_it_passes_for_http() {
-        for kind in ProblemType::ALL {
-            let response = refusal(*kind, "x");
-            // `RESOURCE_EXHAUSTED`, `ABORTED` and `UNAVAILABLE`. Most clients treat `INTERNAL` as
-            // final.
+        for kind in problem::all() {
+            let response = refusal(kind, "x");
+            // `RESOURCE_EXHAUSTED`, `ABORTED` and `UNAVAILABLE`. `INTERNAL` is final to most clients,
+            // whatever it stands for.
             let status = response.headers()[STATUS].to_str().unwrap();
             let passes = ["8", "10", "14"].contains(&status);
             assert!(status == "13" || passes == kind.is_transient(), "{}", kind.code());

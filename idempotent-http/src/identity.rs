@@ -1,7 +1,7 @@
 //! The identity of a request: its key, its scope, and the operation that they name.
 
 use crate::body::{BoxError, Whole};
-use crate::problem::{hook_panicked, misconfigured};
+use crate::problem::{self, hook_panicked, misconfigured};
 use crate::request_body::{RequestBody, read};
 use crate::settings::{AfterFailure, Host, Presence, Settings};
 use crate::unread::Unread;
@@ -10,8 +10,9 @@ use http::Method;
 use http::header::{AUTHORIZATION, COOKIE, HOST};
 use http::request::Parts;
 use http_body::Body;
+use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, Mode, Operation, ambient};
+use idempotent_runtime::{Mode, Operation};
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -87,7 +88,7 @@ where
     let scope = scope.of(settings, parts).await?;
     if key.is_some() && scope.is_none() {
         let detail = "nobody is known to make this request (it was not handled)";
-        return Err(Problem::new(ProblemType::ScopeMissing, detail));
+        return Err(Problem::new(problem::SCOPE_MISSING, detail));
     }
     Ok(Known { key, scope, body })
 }
@@ -106,7 +107,7 @@ fn key(
     match &key {
         None if presence == Presence::Required => {
             let detail = format!("send {} (it was not handled)", settings.sources);
-            return Err(Problem::new(ProblemType::MissingKey, detail));
+            return Err(Problem::new(ProblemType::MISSING_KEY, detail));
         }
         None => {}
         Some(key) => {

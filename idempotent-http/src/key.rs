@@ -113,7 +113,7 @@ impl fmt::Display for Sources {
 }
 
 pub(crate) fn invalid(detail: &str) -> Problem {
-    Problem::new(ProblemType::InvalidKey, format!("{detail} (it was not handled)"))
+    Problem::new(ProblemType::INVALID_KEY, format!("{detail} (it was not handled)"))
 }
 
 #[cfg(test)]

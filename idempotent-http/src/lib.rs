@@ -1,9 +1,9 @@
 //! Tower layer that handles each HTTP request once per key, following the draft standard for
 //! `Idempotency-Key`.
 //!
-//! The first request with a key runs the handler, and its response is stored. A repeat of the
-//! request gets the stored response, marked as a replay. Refusals are [problem
-//! details](idempotent_runtime::problem) of stable types.
+//! The first request with a key runs the handler; its response is stored, and everybody who sends the
+//! same request again gets it, marked as a replay. What is refused is refused with
+//! [problem details](problem) of stable types.
 //!
 //! ```
 //! use axum::Router;
@@ -53,7 +53,7 @@ pub mod openapi;
 mod orphans;
 mod panics;
 mod payload;
-mod problem;
+pub mod problem;
 mod quota;
 mod record;
 mod refusal;
@@ -77,7 +77,7 @@ pub use key::KeySource;
 pub use layer::IdempotencyLayer;
 pub use mistakes::SettingsError;
 pub use payload::{Comparison, Payload};
-pub use problem::problem_response;
+pub use problem::responses::problem_response;
 pub use record::{RecordHandle, StoredExchange};
 pub use request_body::RequestBody;
 pub use service::{IdempotencyService, NoStore, Streaming};

@@ -1,84 +1,161 @@
-//! Problems as responses.
+//! Problem types of HTTP: requests, bodies, forms and handlers.
+//!
+//! The layers answer with these and with the types of
+//! [operations](idempotent_runtime::problem::ProblemType). All have a page of their own in the
+//! documentation, which says what happened and what a client can do.
+//!
+//! ```
+//! use idempotent_http::problem;
+//!
+//! let kind = problem::from_code("body-too-large");
+//! assert_eq!(kind, Some(problem::BODY_TOO_LARGE));
+//! ```
 
-use crate::grpc;
-use crate::header::IDEMPOTENCY_PROBLEM;
-use crate::headers::{self, Grpc};
-use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use http::{HeaderMap, Response, StatusCode};
-use idempotent_runtime::problem::{MEDIA_TYPE, Problem, ProblemType};
-use std::time::Duration;
+pub(crate) mod responses;
 
-/// Format of refusals for a kind of client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// Problem details.
-    Http,
-    /// A response without a body, whose head has the status of the call.
-    Grpc,
+pub(crate) use responses::{
+    Dialect, handler_failed, hook_panicked, mark, misconfigured, overloaded,
+};
+
+use idempotent_runtime::observe::Ending;
+use idempotent_runtime::problem::ProblemType;
+
+/// Too many handlers go on without their clients.
+pub const OVERLOADED: ProblemType =
+    ProblemType::new("overloaded", 503, "this server is overloaded", Ending::Refused).transient();
+
+/// The client has begun as many keys as it may in a period.
+pub const TOO_MANY_KEYS: ProblemType =
+    ProblemType::new("too-many-keys", 429, "too many new keys", Ending::Refused).transient();
+
+/// No request with this key has an answer or is in progress.
+pub const UNKNOWN_KEY: ProblemType =
+    ProblemType::new("unknown-key", 404, "no request with this key is known", Ending::Invalid);
+
+/// It is not known on whose behalf the request is made.
+pub const SCOPE_MISSING: ProblemType = ProblemType::new(
+    "scope-missing",
+    403,
+    "it is not known on whose behalf this request is made",
+    Ending::Invalid,
+);
+
+/// It cannot be found out on whose behalf the request is made.
+pub const SCOPE_UNAVAILABLE: ProblemType = ProblemType::new(
+    "scope-unavailable",
+    503,
+    "the sender of this request cannot be identified at the moment",
+    Ending::Refused,
+)
+.transient();
+
+/// The body is larger than a keyed request may have.
+pub const BODY_TOO_LARGE: ProblemType =
+    ProblemType::new("body-too-large", 413, "the body is too large", Ending::Invalid);
+
+/// The body ended early.
+pub const BODY_INCOMPLETE: ProblemType =
+    ProblemType::new("body-incomplete", 400, "the body ended early", Ending::Invalid).transient();
+
+/// The body cannot be decoded.
+pub const BODY_UNDECODABLE: ProblemType =
+    ProblemType::new("body-undecodable", 400, "the body cannot be decoded", Ending::Invalid);
+
+/// The handler panicked, or its response broke off.
+pub const HANDLER_FAILED: ProblemType =
+    ProblemType::new("handler-failed", 500, "the handler failed", Ending::Failed).transient();
+
+/// The form has no token.
+pub const FORM_TOKEN_MISSING: ProblemType =
+    ProblemType::new("form-token-missing", 400, "the form has no token", Ending::Invalid);
+
+/// The form was sent before.
+pub const FORM_TOKEN_USED: ProblemType =
+    ProblemType::new("form-token-used", 409, "this form was sent before", Ending::Rejected);
+
+/// The form has expired, or its token was never issued.
+pub const FORM_TOKEN_UNKNOWN: ProblemType =
+    ProblemType::new("form-token-unknown", 403, "this form has expired", Ending::Invalid);
+
+/// The form belongs to somebody else.
+pub const FORM_TOKEN_FOREIGN: ProblemType = ProblemType::new(
+    "form-token-foreign",
+    403,
+    "this form belongs to somebody else",
+    Ending::Invalid,
+);
+
+const OF_HTTP: [ProblemType; 13] = [
+    OVERLOADED,
+    TOO_MANY_KEYS,
+    UNKNOWN_KEY,
+    SCOPE_MISSING,
+    SCOPE_UNAVAILABLE,
+    BODY_TOO_LARGE,
+    BODY_INCOMPLETE,
+    BODY_UNDECODABLE,
+    HANDLER_FAILED,
+    FORM_TOKEN_MISSING,
+    FORM_TOKEN_USED,
+    FORM_TOKEN_UNKNOWN,
+    FORM_TOKEN_FOREIGN,
+];
+
+/// All types that the layers answer with: those of operations, then those of HTTP.
+pub fn all() -> impl Iterator<Item = ProblemType> {
+    ProblemType::ALL.iter().copied().chain(OF_HTTP)
 }
 
-impl Dialect {
-    /// The dialect of the client that sent these headers.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        match headers::grpc(headers) {
-            Some(Grpc::Native) => Self::Grpc,
-            Some(Grpc::Web) | None => Self::Http,
+/// The type with this code, as the header
+/// [`Idempotency-Problem`](crate::header::IDEMPOTENCY_PROBLEM) and the member `code` of a problem
+/// carry it.
+pub fn from_code(code: &str) -> Option<ProblemType> {
+    all().find(|kind| kind.code() == code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn pages() -> PathBuf {
+        PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/problems"))
+    }
+
+    #[test]
+    fn every_code_and_title_is_its_own() {
+        for part in [ProblemType::code, ProblemType::title] {
+            let parts: BTreeSet<_> = all().map(part).collect();
+            assert_eq!(parts.len(), all().count());
         }
     }
 
-    /// The response that tells a client of this dialect about a problem.
-    pub(crate) fn response(self, problem: &Problem) -> Response<Bytes> {
-        match self {
-            Self::Http => problem_response(problem),
-            Self::Grpc => grpc::refusal(problem.kind(), &problem.to_string()),
+    #[test]
+    fn every_type_has_a_page_and_every_page_a_type() {
+        let names = fs::read_dir(pages()).unwrap().map(|page| page.unwrap().file_name());
+        let names: BTreeSet<_> = names.map(|name| name.into_string().unwrap()).collect();
+        assert_eq!(names, all().map(|kind| format!("{}.md", kind.code())).collect());
+    }
+
+    #[test]
+    fn a_page_tells_to_send_it_again_if_that_helps() {
+        for kind in all() {
+            let page = fs::read_to_string(pages().join(format!("{}.md", kind.code()))).unwrap();
+            let (page, head) =
+                (page.to_lowercase(), format!("Status {}: {}.", kind.status(), kind.title()));
+            let again = page.contains("with the same key") && page.contains("send the");
+            assert_eq!(again, kind.is_transient(), "{}", kind.code());
+            assert!(page.contains(&head.to_lowercase()), "{head}");
         }
     }
-}
 
-/// Turns a problem into the response of the layers: problem details, their code in a header, and
-/// `Cache-Control: no-store`.
-///
-/// For hooks that change a part of it, such as [`on_refusal`](crate::IdempotencyLayer::on_refusal).
-pub fn problem_response(problem: &Problem) -> Response<Bytes> {
-    let mut response = Response::new(Bytes::from(problem.to_json()));
-    let status = StatusCode::from_u16(problem.kind().status());
-    *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    mark(headers, problem);
-    response
-}
-
-/// Adds the headers that clients, caches and other layers rely on.
-pub(crate) fn mark(headers: &mut HeaderMap, problem: &Problem) {
-    headers.insert(IDEMPOTENCY_PROBLEM, HeaderValue::from_static(problem.kind().code()));
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(seconds) = problem.retry_after_seconds() {
-        headers.entry(RETRY_AFTER).or_insert(seconds.into());
+    #[test]
+    fn a_type_is_found_by_its_code() {
+        for kind in all() {
+            assert_eq!(from_code(kind.code()), Some(kind));
+        }
+        assert_eq!(from_code("in progress"), None);
     }
-}
-
-/// The problem of a handler that panicked, or whose response broke off.
-pub(crate) fn handler_failed() -> Problem {
-    let detail = "it panicked, or its response broke off (it was handled, at least in part)";
-    Problem::new(ProblemType::HandlerFailed, detail)
-}
-
-/// The problem of a hook that panicked before the handler was reached.
-pub(crate) fn hook_panicked(hook: &'static str) -> Problem {
-    tracing::error!(target: "idempotent", hook, "a hook panicked, and a request was refused");
-    misconfigured()
-}
-
-/// The problem of a misconfigured service. Its log has the details.
-pub(crate) fn misconfigured() -> Problem {
-    let kind = ProblemType::Misconfigured;
-    Problem::new(kind, format!("{} (it was not handled)", kind.title()))
-}
-
-/// The refusal of a request because too many handlers run without their clients.
-pub(crate) fn overloaded() -> Problem {
-    let detail = "too many handlers go on whose clients have gone (it was not handled)";
-    Problem::new(ProblemType::Overloaded, detail).retry_after(Duration::from_secs(1))
 }

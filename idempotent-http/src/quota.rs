@@ -7,9 +7,10 @@
 
 use crate::identity::Identity;
 use crate::layer::IdempotencyLayer;
+use crate::problem;
 use crate::settings::Settings;
 use idempotent_runtime::key::RecordKey;
-use idempotent_runtime::problem::{Problem, ProblemType};
+use idempotent_runtime::problem::Problem;
 use idempotent_runtime::{ambient, current};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -62,7 +63,7 @@ pub(crate) async fn admit(
         Err(Over { .. }) if is_known().await => Ok(None),
         Err(Over { ends_in }) => {
             let detail = "repeats of earlier requests are still answered (it was not handled)";
-            Err(Problem::new(ProblemType::TooManyKeys, detail).retry_after(ends_in))
+            Err(Problem::new(problem::TOO_MANY_KEYS, detail).retry_after(ends_in))
         }
     }
 }

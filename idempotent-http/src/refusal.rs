@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 use idempotent_runtime::observe::PendingCall;
-use idempotent_runtime::problem::Problem;
+use idempotent_runtime::problem::{Problem, TypeBase};
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,13 +20,15 @@ type Hook = dyn Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync;
 #[derive(Clone, Default)]
 pub(crate) struct Refusals {
     hook: Option<Arc<Hook>>,
+    base: Option<TypeBase>,
 }
 
 impl Refusals {
-    pub(crate) fn shaped_by(
+    fn shape_by(
+        &mut self,
         hook: impl Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
-    ) -> Self {
-        Self { hook: Some(Arc::new(hook)) }
+    ) {
+        self.hook = Some(Arc::new(hook));
     }
 
     /// Copies the head of a request for the hook. Boxed, because futures hold it.
@@ -54,11 +56,16 @@ impl Refusals {
         parts: Option<&Parts>,
         dialect: Dialect,
     ) -> Response<Bytes> {
-        let shaped =
-            parts.filter(|_| dialect == Dialect::Http).and_then(|parts| self.shape(problem, parts));
-        let mut response = shaped.unwrap_or_else(|| dialect.response(problem));
-        mark(response.headers_mut(), problem);
-        response.extensions_mut().insert(problem.clone());
+        let problem = match &self.base {
+            Some(base) => problem.clone().base(base.clone()),
+            None => problem.clone(),
+        };
+        let shaped = parts
+            .filter(|_| dialect == Dialect::Http)
+            .and_then(|parts| self.shape(&problem, parts));
+        let mut response = shaped.unwrap_or_else(|| dialect.response(&problem));
+        mark(response.headers_mut(), &problem);
+        response.extensions_mut().insert(problem);
         response
     }
 
@@ -70,7 +77,11 @@ impl Refusals {
 
 impl fmt::Debug for Refusals {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Refusals").field("shaped", &self.hook.is_some()).finish()
+        formatter
+            .debug_struct("Refusals")
+            .field("shaped", &self.hook.is_some())
+            .field("base", &self.base)
+            .finish()
     }
 }
 
@@ -108,7 +119,29 @@ impl IdempotencyLayer {
         self,
         hook: impl Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
     ) -> Self {
-        self.with(|it| it.refusals = Refusals::shaped_by(hook))
+        self.with(|it| it.refusals.shape_by(hook))
+    }
+
+    /// Sets the base address of problem types: the `type` of a refusal is this and its code.
+    ///
+    /// By default it is the base of the process, which
+    /// [`set_base`](idempotent_runtime::problem::set_base) sets, or `urn:idempotent:problem:`. Clients
+    /// compare it, so choose it once.
+    ///
+    /// ```
+    /// use idempotent_http::IdempotencyLayer;
+    /// use idempotent_runtime::Idempotency;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// let layer = IdempotencyLayer::new(&idem, "shop")
+    ///     .problem_base("https://shop.example/problems/".parse()?);
+    /// # drop(layer);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn problem_base(self, base: TypeBase) -> Self {
+        self.with(|it| it.refusals.base = Some(base))
     }
 }
 
@@ -120,6 +153,12 @@ impl FormTokens {
         self,
         hook: impl Fn(&Problem, &Parts) -> Option<Response<Bytes>> + Send + Sync + 'static,
     ) -> Self {
-        self.with(|it| it.refusals = Refusals::shaped_by(hook))
+        self.with(|it| it.refusals.shape_by(hook))
+    }
+
+    /// Sets the base address of problem types, as [`IdempotencyLayer::problem_base`] does.
+    #[must_use]
+    pub fn problem_base(self, base: TypeBase) -> Self {
+        self.with(|it| it.refusals.base = Some(base))
     }
 }

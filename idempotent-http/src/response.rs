@@ -8,7 +8,7 @@ use crate::header::IDEMPOTENCY_PROBLEM;
 use crate::headers::{self, Grpc};
 use crate::keeping::{self, Terms};
 use crate::panics::Panicked;
-use crate::problem::handler_failed;
+use crate::problem::{self, handler_failed};
 use crate::service::{NoStore, Streaming};
 use crate::settings::Settings;
 use http::header::CONTENT_LENGTH;
@@ -83,7 +83,7 @@ pub(crate) fn not_retained(status: StatusCode) -> Problem {
         "handled before with status {status}, but the result was not retained (it was not \
          handled again)"
     );
-    Problem::new(ProblemType::ResultNotRetained, detail).original_status(status)
+    Problem::new(ProblemType::RESULT_NOT_RETAINED, detail).original_status(status)
 }
 
 /// Classification of a response by its head.
@@ -192,7 +192,7 @@ fn report_too_large(settings: &Settings) {
 /// Returns `true` if a function further in was refused for a transient reason, whatever the status.
 pub(crate) fn is_transient_problem<R>(response: &Response<R>) -> bool {
     let code = response.headers().get(IDEMPOTENCY_PROBLEM).and_then(|code| code.to_str().ok());
-    code.and_then(ProblemType::from_code).is_some_and(ProblemType::is_transient)
+    code.and_then(problem::from_code).is_some_and(ProblemType::is_transient)
 }
 
 /// Returns `true` for a response that is to be streamed from its head on.

@@ -2,10 +2,10 @@
 
 use crate::body::BoxError;
 use crate::panics::{Panicked, catch_panic};
-use crate::problem::hook_panicked;
+use crate::problem::{self, hook_panicked};
 use crate::settings::{ScopeOf, Settings};
 use http::request::Parts;
-use idempotent_runtime::problem::{Problem, ProblemType};
+use idempotent_runtime::problem::Problem;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -61,7 +61,7 @@ pub(crate) fn principal(
 fn unavailable(settings: &Settings, error: &BoxError) -> Problem {
     let layer: &str = &settings.operation;
     tracing::error!(target: "idempotent", layer, %error, "the scope of a request cannot be found");
-    let kind = ProblemType::ScopeUnavailable;
+    let kind = problem::SCOPE_UNAVAILABLE;
     Problem::new(kind, format!("{} (it was not handled)", kind.title()))
         .retry_after(Duration::from_secs(1))
 }

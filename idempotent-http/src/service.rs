@@ -17,9 +17,9 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
+use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::observe::{self, PendingCall};
 use idempotent_runtime::problem::{Problem, ProblemType};
-use idempotent_runtime::{Ambient, ambient};
 use std::future::{Future, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -186,8 +186,8 @@ where
         answer(ran, |problem| {
             let overloaded = overloaded();
             let problem = match problem.kind() {
-                // The call allowed only repeats, so this does not come from the store.
-                ProblemType::StoreFull if !may_start => &overloaded,
+                // It asked for repeats only, so this is no word of the store's.
+                ProblemType::STORE_FULL if !may_start => &overloaded,
                 _ => problem,
             };
             observe::refused(&settings.operation, problem.kind());

@@ -3,7 +3,7 @@
 use crate::header::{IDEMPOTENT_REPLAYED, IDEMPOTENT_STATUS};
 use crate::identity::{Identity, known, path};
 use crate::layer::IdempotencyLayer;
-use crate::problem::Dialect;
+use crate::problem::{self, Dialect};
 use crate::record::{StoredExchange, read};
 use crate::response::{not_retained, refusal};
 use crate::settings::{Presence, Settings};
@@ -159,14 +159,14 @@ fn stands(settings: &Settings, found: StoredExchange) -> Result<Response<Bytes>,
         return Ok(in_progress(after));
     }
     if found.is_blocked() {
-        return Err(problem(ProblemType::OutcomeUnknown));
+        return Err(problem(ProblemType::OUTCOME_UNKNOWN));
     }
     match (found.state, found.response) {
         (State::Succeeded, Some(response)) => Ok(done(response)),
-        (State::Succeeded, None) => {
-            Err(found.status.map_or_else(|| problem(ProblemType::ResultNotRetained), not_retained))
-        }
-        (State::FailedFinal | State::Taken, _) => Err(problem(ProblemType::ResultUnreadable)),
+        (State::Succeeded, None) => Err(found
+            .status
+            .map_or_else(|| problem(ProblemType::RESULT_NOT_RETAINED), not_retained)),
+        (State::FailedFinal | State::Taken, _) => Err(problem(ProblemType::RESULT_UNREADABLE)),
         // Free: the next request with the key is handled.
         (State::Processing | State::Abandoned | State::FailedFree, _) => Err(unknown()),
     }
@@ -204,13 +204,13 @@ fn not_allowed() -> Response<Full<Bytes>> {
 }
 
 fn unknown() -> Problem {
-    problem(ProblemType::UnknownKey)
+    problem(problem::UNKNOWN_KEY)
 }
 
 fn problem(kind: ProblemType) -> Problem {
     let of_request = match kind {
-        ProblemType::UnknownKey => "it may be sent, or sent again, under this key",
-        ProblemType::OutcomeUnknown => "it is unknown whether it was handled",
+        problem::UNKNOWN_KEY => "it may be sent, or sent again, under this key",
+        ProblemType::OUTCOME_UNKNOWN => "it is unknown whether it was handled",
         _ => "it was handled before",
     };
     Problem::new(kind, format!("{} ({of_request})", kind.title()))

@@ -174,9 +174,8 @@ where
         match answer.kind() {
             Kind::Handled => handled.push(answer),
             Kind::Replay => replays.push(answer),
-            // Both follow a request that is or was handled, whose answer says more about the
-            // reason.
-            Kind::Refused(ProblemType::InProgress | ProblemType::ResultNotRetained) => {
+            // Both follow one that is or was handled, which says more about the reason.
+            Kind::Refused(ProblemType::IN_PROGRESS | ProblemType::RESULT_NOT_RETAINED) => {
                 refused = answer.text();
             }
             Kind::Refused(_) => return Err(Fault::Refused(answer.text())),
@@ -193,7 +192,7 @@ where
     match again.kind() {
         Kind::Replay => replays.push(again),
         Kind::Handled => return Err(not_replayed(subject, &first).await),
-        Kind::Refused(ProblemType::ResultNotRetained) => {
+        Kind::Refused(ProblemType::RESULT_NOT_RETAINED) => {
             return Err(not_replayed(subject, &first).await);
         }
         Kind::Refused(_) => return Err(Fault::RepeatRefused(again.text())),
@@ -223,7 +222,7 @@ where
     let empty = HeaderValue::from_static("\"\"");
     let probed = subject.send(|parts| drop(parts.headers.insert(IDEMPOTENCY_KEY, empty))).await;
     let is_guarded =
-        probed.is_ok_and(|answer| answer.kind() == Kind::Refused(ProblemType::InvalidKey));
+        probed.is_ok_and(|answer| answer.kind() == Kind::Refused(ProblemType::INVALID_KEY));
     let status = first.response.status();
     match is_guarded {
         false => Fault::NotGuarded,
@@ -242,7 +241,7 @@ where
 {
     let answer = subject.send(|_| {}).await?;
     match answer.kind() {
-        Kind::Refused(ProblemType::MissingKey) => Ok(()),
+        Kind::Refused(ProblemType::MISSING_KEY) => Ok(()),
         Kind::Refused(_) => Err(Fault::Refused(answer.text())),
         Kind::Handled | Kind::Replay => Err(Fault::KeyNotRequired(answer.response.status())),
     }

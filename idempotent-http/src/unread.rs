@@ -1,8 +1,9 @@
 //! Errors of reading a request's body, and their problems.
 
 use crate::body::BoxError;
+use crate::problem;
 use http_body_util::LengthLimitError;
-use idempotent_runtime::problem::{Problem, ProblemType};
+use idempotent_runtime::problem::Problem;
 use std::error::Error as StdError;
 use std::io;
 
@@ -39,13 +40,13 @@ impl Unread {
     pub(crate) fn problem(&self, what: &str) -> Problem {
         let (kind, detail) = match self {
             Self::TooLarge => {
-                (ProblemType::BodyTooLarge, format!("{what} are read whole, up to a limit"))
+                (problem::BODY_TOO_LARGE, format!("{what} are read whole, up to a limit"))
             }
             Self::Undecodable => {
                 let detail = "it does not match its Content-Encoding".to_owned();
-                (ProblemType::BodyUndecodable, detail)
+                (problem::BODY_UNDECODABLE, detail)
             }
-            Self::Incomplete => (ProblemType::BodyIncomplete, "it was cut off".to_owned()),
+            Self::Incomplete => (problem::BODY_INCOMPLETE, "it was cut off".to_owned()),
         };
         Problem::new(kind, format!("{detail} (it was not handled)"))
     }

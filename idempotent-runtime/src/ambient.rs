@@ -15,6 +15,7 @@ tokio::task_local! {
 ///
 /// `Debug` shows only whether a token and a scope are set.
 #[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ambient {
     /// The caller's idempotency token.
     pub token: Option<String>,

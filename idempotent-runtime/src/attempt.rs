@@ -145,7 +145,7 @@ impl Stored {
 /// A right to run, by hand. Its lease is renewed until it ends.
 ///
 /// Dropped without an end, it counts as started: `abandon` decides what the next caller gets. On an
-/// instance that is [disabled](crate::Builder::disabled) there is no record, and its end changes
+/// instance that is [disabled](crate::instance::Builder::disabled) there is no record, and its end changes
 /// nothing.
 ///
 /// ```

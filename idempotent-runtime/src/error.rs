@@ -1,5 +1,6 @@
 //! Why a call was refused, and what that means for its caller.
 
+use crate::causes::unsaid;
 use crate::operation_name::OperationName;
 use crate::store::{StoreError, StoreErrorKind};
 use std::error::Error as StdError;
@@ -9,7 +10,9 @@ use std::time::Duration;
 /// Why a call was refused. Opaque; [`kind`](Error::kind) tells what happened.
 ///
 /// Its text says what was refused, whether the body ran and whether a retry makes sense. Keys
-/// appear hashed, values never.
+/// appear hashed, values never. If a store or a codec is the cause, the text includes theirs, and
+/// [`source`](StdError::source) begins with the first cause that adds to it:
+/// [`store_error`](Error::store_error) gives the store's error itself.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -211,6 +214,21 @@ impl Error {
         }
     }
 
+    /// The error of the store, if that is the cause.
+    ///
+    /// ```
+    /// use idempotent_runtime::Error;
+    ///
+    /// /// `true` if the write that failed may be in the store, or may still arrive there.
+    /// fn may_have_been_written(error: &Error) -> bool {
+    ///     error.store_error().is_some_and(|error| error.may_have_taken_effect())
+    /// }
+    /// # let _ = may_have_been_written;
+    /// ```
+    pub fn store_error(&self) -> Option<&StoreError> {
+        self.0.source.as_deref().and_then(|source| source.downcast_ref())
+    }
+
     /// Says whether the body ran for this call, as far as that is known.
     pub fn body(&self) -> BodyRun {
         self.0.body
@@ -273,7 +291,7 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
+        unsaid(&self.0.message, self.0.source.as_deref().map(|source| source as _))
     }
 }
 
@@ -321,6 +339,54 @@ mod tests {
             error.with_message("no such user\nhelp: ACL SETUSER").to_string(),
             "o: set up wrongly: no such user \
              (the body did not run; a retry with this key does not help)\nhelp: ACL SETUSER"
+        );
+    }
+
+    /// An error and its causes in a row, as reports print them.
+    fn chain(error: &dyn StdError) -> String {
+        let causes = std::iter::successors(Some(error), |&error| error.source());
+        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
+
+    fn refused() -> std::io::Error {
+        std::io::Error::other("connection refused")
+    }
+
+    #[test]
+    fn a_store_s_text_is_in_the_chain_once() {
+        let lost = StoreError::new(StoreErrorKind::Unavailable, "10.0.0.7 does not answer");
+        let error = Error::from_store(lost.with_source(refused()), &"o".into());
+        assert_eq!(
+            chain(&error),
+            "o: the store is unavailable: 10.0.0.7 does not answer \
+             (the body did not run; may be retried): connection refused"
+        );
+        assert_eq!(error.store_error().unwrap().kind(), StoreErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn a_cause_that_a_store_quotes_is_in_the_chain_once() {
+        let lost = || {
+            StoreError::new(StoreErrorKind::Unavailable, format!("redis: {}", refused()))
+                .with_source(refused())
+        };
+        assert_eq!(chain(&lost()), "redis: connection refused");
+        assert_eq!(
+            chain(&Error::from_store(lost(), &"o".into())),
+            "o: the store is unavailable: redis: connection refused \
+             (the body did not run; may be retried)"
+        );
+    }
+
+    #[test]
+    fn a_cause_that_the_text_leaves_out_is_in_the_chain() {
+        let raced = StoreError::new(StoreErrorKind::Contended, "lost a race");
+        let error = Error::new(ErrorKind::InProgress, &"o".into())
+            .with_message("please wait")
+            .with_source(raced);
+        assert_eq!(
+            chain(&error),
+            "o: in progress: please wait (the body did not run; may be retried): lost a race"
         );
     }
 

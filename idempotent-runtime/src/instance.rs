@@ -1,15 +1,18 @@
 //! An instance: a store, a configuration, and the thread that keeps its leases.
 
+pub use crate::install::{InstallError, REQUIRE_INSTALLED};
+pub use crate::switch::DISABLED;
+
 use crate::clock::Clock;
 use crate::codec::{Codec, Codecs};
 use crate::config::{Config, ConfigError};
 use crate::engine::{Core, Values};
-use crate::install::{self, InstallError};
+use crate::install;
 use crate::operation::Operation;
 use crate::operation_name::OperationName;
 use crate::race::{First, race};
 use crate::store::{MemoryStore, Store};
-use crate::switch::{DISABLED, Switch};
+use crate::switch::Switch;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
@@ -157,6 +160,7 @@ impl fmt::Debug for Idempotency {
 
 /// How a shutdown ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Drained {
     /// Everything ended in time.
     All,
@@ -265,7 +269,7 @@ impl Builder {
     ///     builder = builder.allow_disable_by_env();
     /// }
     /// assert!(builder.build()?.is_enabled());
-    /// # Ok::<(), idempotent_runtime::BuildError>(())
+    /// # Ok::<(), idempotent_runtime::instance::BuildError>(())
     /// ```
     #[must_use]
     pub fn allow_disable_by_env(mut self) -> Self {
@@ -329,7 +333,8 @@ impl fmt::Display for BuildError {
 }
 
 impl StdError for BuildError {
+    /// The causes of what went wrong, whose own text is part of this one's.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&*self.0)
+        self.0.source()
     }
 }

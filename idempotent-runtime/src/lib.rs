@@ -34,9 +34,10 @@ pub mod __private;
 pub mod ambient;
 mod answers;
 mod attempt;
-mod clock;
+mod causes;
+pub mod clock;
 pub mod codec;
-mod config;
+pub mod config;
 mod current;
 mod derived_key;
 mod derived_name;
@@ -49,7 +50,7 @@ mod fingerprint;
 #[cfg(feature = "ids")]
 pub mod ids;
 mod install;
-mod instance;
+pub mod instance;
 pub mod key;
 pub mod observe;
 mod operation;
@@ -65,25 +66,25 @@ mod switch;
 mod sync;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod tokens;
+pub mod tokens;
 
-pub use ambient::Ambient;
 pub use answers::Answers;
 pub use attempt::{Attempt, Begin, Stored};
-pub use clock::Clock;
-pub use config::{Abandon, Config, ConfigError, Mode, OnStoreError, OnUnrecorded, retention};
+#[doc(inline)]
+pub use config::{Abandon, Config, Mode, OnStoreError, OnUnrecorded, retention};
 pub use current::{Current, current};
 #[cfg(feature = "redis")]
 pub use effects::EffectOutcome;
 pub use error::{BodyRun, Error, ErrorKind};
 pub use fingerprint::Fingerprint;
-pub use install::{InstallError, REQUIRE_INSTALLED, require_installed};
-pub use instance::{BuildError, Builder, Drained, Idempotency};
+pub use install::require_installed;
+#[doc(inline)]
+pub use instance::Idempotency;
+#[doc(inline)]
 pub use key::KeyPart;
 pub use operation::{Operation, Outcome, Recorded};
+#[doc(inline)]
 pub use protocol::Resolution;
-pub use switch::DISABLED;
-pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens, UsedToken};
 
 #[doc = include_str!("../docs/key_part.md")]
 pub use idempotent_macros::KeyPart;

@@ -1,7 +1,15 @@
 //! Refusals as HTTP problem details: one stable type for each thing that can happen.
 //!
-//! [`ProblemType`] is the table. The HTTP layer answers with it, and with the feature `axum` an
-//! [`Error`] is a response by itself.
+//! A [`Problem`] has a [`ProblemType`]. The HTTP layer answers with it, and with the feature `axum` an
+//! [`Error`] is a response by itself. Clients compare its `type`, a URI that ends in the type's
+//! code: under `urn:idempotent:problem:`, or under the [base](TypeBase) that the service
+//! [sets](set_base).
+
+mod base;
+mod kind;
+
+pub use base::{BaseAlreadySet, InvalidTypeBase, TypeBase, set_base};
+pub use kind::ProblemType;
 
 use crate::error::{BodyRun, Error, ErrorKind};
 use std::fmt;
@@ -14,156 +22,11 @@ pub const CODE_HEADER: &str = "idempotency-problem";
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Where the types are described.
-const PAGES: &str = "https://github.com/idempotent-rs/idempotent/blob/main/docs/problems/";
-
-macro_rules! problem_types {
-    ($($(#[$doc:meta])* $name:ident = $status:literal $code:literal $title:literal;)*) => {
-        /// What went wrong, as a stable type.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[non_exhaustive]
-        pub enum ProblemType {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl ProblemType {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
-
-            /// The HTTP status.
-            pub fn status(self) -> u16 {
-                match self { $(Self::$name => $status,)* }
-            }
-
-            /// A short stable name.
-            pub fn code(self) -> &'static str {
-                match self { $(Self::$name => $code,)* }
-            }
-
-            /// What it means, in a few words.
-            pub fn title(self) -> &'static str {
-                match self { $(Self::$name => $title,)* }
-            }
-        }
-    };
-}
-
-problem_types! {
-    /// The route needs a key, and the request has none.
-    MissingKey = 400 "missing-key" "an idempotency key is required";
-    /// The key is empty, too long, malformed, or given twice.
-    InvalidKey = 400 "invalid-key" "the idempotency key is not valid";
-    /// It was done before, and answers are not kept.
-    Duplicate = 409 "duplicate" "this request was handled before";
-    /// Another request with this key is being handled.
-    InProgress = 409 "in-progress" "a request with this key is in progress";
-    /// The key was used with another payload.
-    PayloadMismatch = 422 "payload-mismatch" "this key was used with another payload";
-    /// An earlier request with this key began, and nobody knows how it ended.
-    OutcomeUnknown = 409 "outcome-unknown" "the outcome of an earlier request is unknown";
-    /// Another attempt took over while this one ran.
-    Superseded = 409 "superseded" "another request with this key took over";
-    /// It was done, and its answer is not known to be recorded.
-    NotRecorded = 503 "not-recorded" "handled, but the result is not recorded yet";
-    /// It was done before, and its answer was not retained.
-    ResultNotRetained = 409 "result-not-retained" "handled before, but the result was not retained";
-    /// It was done before, and its answer cannot be read.
-    ResultUnreadable = 500 "result-unreadable" "handled before, but the result cannot be read";
-    /// The store does not answer.
-    StoreUnavailable = 503 "store-unavailable" "requests cannot be protected at the moment";
-    /// The store has no room.
-    StoreFull = 503 "store-full" "there is no room for another request";
-    /// The store has too few replicas.
-    NotReplicated = 503 "not-replicated" "requests cannot be replicated at the moment";
-    /// Too many handlers go on without their clients.
-    Overloaded = 503 "overloaded" "this server is overloaded";
-    /// The process is shutting down.
-    ShuttingDown = 503 "shutting-down" "this server is shutting down";
-    /// The server is set up wrongly.
-    Misconfigured = 500 "misconfigured" "the server is set up wrongly";
-    /// The client has begun as many keys as it may in a period.
-    TooManyKeys = 429 "too-many-keys" "too many new keys";
-    /// No request with this key has an answer or is in progress.
-    UnknownKey = 404 "unknown-key" "no request with this key is known";
-    /// It is not known on whose behalf the request is made.
-    ScopeMissing = 403 "scope-missing" "it is not known on whose behalf this request is made";
-    /// It cannot be found out on whose behalf the request is made.
-    ScopeUnavailable = 503 "scope-unavailable" "the sender of this request cannot be identified at the moment";
-    /// The body is larger than a keyed request may have.
-    BodyTooLarge = 413 "body-too-large" "the body is too large";
-    /// The body ended early.
-    BodyIncomplete = 400 "body-incomplete" "the body ended early";
-    /// The body cannot be decoded.
-    BodyUndecodable = 400 "body-undecodable" "the body cannot be decoded";
-    /// The handler panicked, or its response broke off.
-    HandlerFailed = 500 "handler-failed" "the handler failed";
-    /// The form has no token.
-    FormTokenMissing = 400 "form-token-missing" "the form has no token";
-    /// The form was sent before.
-    FormTokenUsed = 409 "form-token-used" "this form was sent before";
-    /// The form has expired, or its token was never issued.
-    FormTokenUnknown = 403 "form-token-unknown" "this form has expired";
-    /// The form belongs to somebody else.
-    FormTokenForeign = 403 "form-token-foreign" "this form belongs to somebody else";
-}
-
-impl ProblemType {
-    /// The absolute address of its description.
-    pub fn uri(self) -> String {
-        format!("{PAGES}{}.md", self.code())
-    }
-
-    /// The type with this code.
-    pub fn from_code(code: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|kind| kind.code() == code)
-    }
-
-    /// Whether the same request with the same key gets another answer later.
-    pub fn is_transient(self) -> bool {
-        matches!(
-            self,
-            Self::InProgress
-                | Self::Superseded
-                | Self::NotRecorded
-                | Self::StoreUnavailable
-                | Self::StoreFull
-                | Self::NotReplicated
-                | Self::Overloaded
-                | Self::ShuttingDown
-                | Self::ScopeUnavailable
-                | Self::TooManyKeys
-                | Self::BodyIncomplete
-                | Self::HandlerFailed
-        )
-    }
-}
-
-impl From<ErrorKind> for ProblemType {
-    fn from(kind: ErrorKind) -> Self {
-        match kind {
-            ErrorKind::MissingKey => Self::MissingKey,
-            ErrorKind::InvalidKey => Self::InvalidKey,
-            ErrorKind::Duplicate => Self::Duplicate,
-            ErrorKind::InProgress => Self::InProgress,
-            ErrorKind::Mismatch => Self::PayloadMismatch,
-            ErrorKind::Indeterminate => Self::OutcomeUnknown,
-            ErrorKind::Reentrant | ErrorKind::Misconfigured => Self::Misconfigured,
-            ErrorKind::StoreUnavailable => Self::StoreUnavailable,
-            ErrorKind::StoreFull => Self::StoreFull,
-            ErrorKind::NotReplicated => Self::NotReplicated,
-            ErrorKind::ShuttingDown => Self::ShuttingDown,
-            ErrorKind::Superseded => Self::Superseded,
-            ErrorKind::Unrecorded => Self::NotRecorded,
-            ErrorKind::ResultUnavailable => Self::ResultNotRetained,
-            ErrorKind::Undecodable => Self::ResultUnreadable,
-        }
-    }
-}
-
 /// One refusal, as a client is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     kind: ProblemType,
+    base: Option<TypeBase>,
     detail: String,
     retry_after: Option<Duration>,
     original_status: Option<u16>,
@@ -172,7 +35,8 @@ pub struct Problem {
 impl Problem {
     /// A problem with what can be said about this case. The detail must hold no key and no value.
     pub fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), retry_after: None, original_status: None }
+        let detail = detail.into();
+        Self { kind, base: None, detail, retry_after: None, original_status: None }
     }
 
     /// Adds when a repeat makes sense.
@@ -187,6 +51,21 @@ impl Problem {
     pub fn original_status(mut self, status: u16) -> Self {
         self.original_status = Some(status);
         self
+    }
+
+    /// Names the type under this base, whatever [`set_base`] says.
+    #[must_use]
+    pub fn base(mut self, base: TypeBase) -> Self {
+        self.base = Some(base);
+        self
+    }
+
+    /// The URI of its type, which ends in the type's code.
+    pub fn type_uri(&self) -> String {
+        match &self.base {
+            Some(base) => base.uri(self.kind),
+            None => base::uri(self.kind),
+        }
     }
 
     /// What can be said about this case: that the request was handled or not, among other things.
@@ -208,7 +87,7 @@ impl Problem {
     /// The body, as JSON.
     pub fn to_json(&self) -> String {
         let mut json = serde_json::json!({
-            "type": self.kind.uri(),
+            "type": self.type_uri(),
             "title": self.kind.title(),
             "status": self.kind.status(),
             "detail": self.detail,
@@ -242,7 +121,7 @@ impl From<&Error> for Problem {
         match (error.retry_after(), kind.status()) {
             (Some(after), _) => problem.retry_after(after),
             (None, 503) => problem.retry_after(Duration::from_secs(1)),
-            (None, _) if kind == ProblemType::InProgress => {
+            (None, _) if kind == ProblemType::IN_PROGRESS => {
                 problem.retry_after(Duration::from_secs(1))
             }
             _ => problem,
@@ -293,35 +172,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_and_title_is_its_own() {
-        for part in [ProblemType::code, ProblemType::title] {
-            let mut all: Vec<_> = ProblemType::ALL.iter().map(|kind| part(*kind)).collect();
-            all.sort_unstable();
-            all.dedup();
-            assert_eq!(all.len(), ProblemType::ALL.len());
-        }
-    }
-
-    fn page(kind: ProblemType) -> String {
-        let path = format!("{}/../docs/problems/{}.md", env!("CARGO_MANIFEST_DIR"), kind.code());
-        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-
-    #[test]
-    fn every_type_has_a_page_that_tells_to_send_it_again_if_that_helps() {
-        for kind in ProblemType::ALL {
-            let page = page(*kind).to_lowercase();
-            let again = page.contains("with the same key") && page.contains("send the");
-            assert_eq!(again, kind.is_transient(), "{}", kind.code());
-        }
-    }
-
-    #[test]
-    fn a_type_is_found_by_its_code() {
-        for kind in ProblemType::ALL {
-            assert_eq!(ProblemType::from_code(kind.code()), Some(*kind));
-        }
-        assert_eq!(ProblemType::from_code("in progress"), None);
+    fn a_type_is_named_under_no_host_unless_the_service_sets_one() {
+        let problem = Problem::new(ProblemType::IN_PROGRESS, "x");
+        assert_eq!(problem.type_uri(), "urn:idempotent:problem:in-progress");
+        let base: TypeBase = "https://shop.example/problems#".parse().unwrap();
+        let json = problem.base(base).to_json();
+        assert!(json.contains(r#""type":"https://shop.example/problems#in-progress""#), "{json}");
     }
 
     #[test]
@@ -335,7 +191,7 @@ mod tests {
         assert_eq!(json["status"], 409);
         assert_eq!(json["code"], "in-progress");
         assert_eq!(json["detail"], "please wait (it was not handled)");
-        assert!(json["type"].as_str().unwrap().ends_with("/docs/problems/in-progress.md"));
+        assert_eq!(json["type"], "urn:idempotent:problem:in-progress");
     }
 
     #[test]
@@ -343,7 +199,7 @@ mod tests {
         let json = |problem: Problem| -> serde_json::Value {
             serde_json::from_str(&problem.to_json()).unwrap()
         };
-        let problem = Problem::new(ProblemType::ResultNotRetained, "not again");
+        let problem = Problem::new(ProblemType::RESULT_NOT_RETAINED, "not again");
         assert_eq!(json(problem.clone()).get("original_status"), None);
         assert_eq!(json(problem.original_status(201))["original_status"], 201);
     }

@@ -6,8 +6,8 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-/// Environment variable that turns off an instance if it is `1` or `true` and the builder [allows
-/// it](crate::Builder::allow_disable_by_env).
+/// Set to `1` or `true`, it turns off an instance whose builder
+/// [allows that](crate::instance::Builder::allow_disable_by_env).
 pub const DISABLED: &str = "IDEMPOTENT_DISABLED";
 
 /// Protection of bodies against duplicates.

@@ -24,7 +24,8 @@ use std::time::Duration;
 /// token twice, and the second one is refused.
 ///
 /// ```
-/// use idempotent_runtime::{Consumed, Idempotency, Tokens};
+/// use idempotent_runtime::Idempotency;
+/// use idempotent_runtime::tokens::{Consumed, Tokens};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), idempotent_runtime::Error> {
@@ -64,6 +65,7 @@ pub struct OneTimeToken {
 /// Whether a token was good.
 #[derive(Debug)]
 #[must_use = "only an accepted token may be acted on"]
+#[non_exhaustive]
 pub enum Consumed {
     /// It was issued for this business type and binding, and nobody used it before.
     Accepted(UsedToken),
@@ -280,8 +282,7 @@ fn request(claim: Claim) -> BeginRequest {
 
 /// Adds what a refusal means for the token.
 fn may_be_used_up(error: Error) -> Error {
-    let source = std::error::Error::source(&error).and_then(|it| it.downcast_ref::<StoreError>());
-    if source.is_some_and(StoreError::may_have_taken_effect) {
+    if error.store_error().is_some_and(StoreError::may_have_taken_effect) {
         let text = format!("{}: the token may have been used up", error.message());
         return error.with_message(text + "\nhelp: issue another token");
     }

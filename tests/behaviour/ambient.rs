@@ -1,7 +1,6 @@
 //! Ambient token and scope.
 
 use idempotent_runtime::ambient::{self, Ambient};
-use idempotent_runtime::key::Encoded;
 use idempotent_runtime::testing::{Ledger, scoped};
 use idempotent_runtime::{Error, ErrorKind, idempotent};
 use support::local;
@@ -35,7 +34,7 @@ async fn without_a_token_the_key_is_missing_and_an_empty_one_is_invalid() {
         assert_eq!(handle(&bench.ledger).await.unwrap_err().kind(), ErrorKind::MissingKey);
         let empty = ambient::scope(Ambient::new().token(""), handle(&bench.ledger)).await;
         assert_eq!(empty.unwrap_err().kind(), ErrorKind::InvalidKey);
-        let scope_only = Ambient { token: None, scope: Some(Encoded::of("acme")) };
+        let scope_only = Ambient::new().scope("acme");
         let missing = ambient::scope(scope_only, handle(&bench.ledger)).await;
         assert_eq!(missing.unwrap_err().kind(), ErrorKind::MissingKey);
     })

@@ -1,8 +1,9 @@
 //! Background work after the callers have gone is bounded, and limited to what can matter.
 
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb};
-use idempotent_runtime::{Drained, Error, ErrorKind};
+use idempotent_runtime::{Error, ErrorKind};
 use std::time::Duration;
 use support::{Bench, LEASE, remote, until, until_async};
 

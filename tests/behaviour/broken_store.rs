@@ -1,12 +1,13 @@
 //! A store that panics harms the call that asked it, and no other.
 
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
     Answer, Maintenance, MemoryOptions, MemoryStore, Record, Store, StoreFuture, Swap, Swapped,
     Verb,
 };
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
-use idempotent_runtime::{Drained, Error, Idempotency};
+use idempotent_runtime::{Error, Idempotency};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;

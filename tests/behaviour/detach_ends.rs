@@ -1,6 +1,7 @@
 //! Detached calls that end early: nothing of them outlives a shutdown.
 
-use idempotent_runtime::{Abandon, Answers, Drained, Error, Idempotency};
+use idempotent_runtime::instance::Drained;
+use idempotent_runtime::{Abandon, Answers, Error, Idempotency};
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};

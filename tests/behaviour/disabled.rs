@@ -2,9 +2,10 @@
 
 use idempotent_runtime::protocol::Forgotten;
 use idempotent_runtime::testing::Verb;
+use idempotent_runtime::tokens::{Consumed, Tokens};
 use idempotent_runtime::{
-    Answers, Begin, Consumed, Error, ErrorKind, Idempotency, Mode, Operation, Outcome, Recorded,
-    Tokens, current, idempotent,
+    Answers, Begin, Error, ErrorKind, Idempotency, Mode, Operation, Outcome, Recorded, current,
+    idempotent,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -26,6 +26,7 @@ async fn without_a_positive_begin_the_body_does_not_run() {
         (StoreErrorKind::NotReplicated, ErrorKind::NotReplicated),
         (StoreErrorKind::Undecodable, ErrorKind::Undecodable),
         (StoreErrorKind::Contended, ErrorKind::InProgress),
+        (StoreErrorKind::Misconfigured, ErrorKind::Misconfigured),
     ];
     for (fault, kind) in refusals {
         let bench = remote();
@@ -91,6 +92,35 @@ async fn a_function_may_choose_to_run_without_a_store() {
     })
     .await;
     assert_eq!(call.await.unwrap().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_body_that_may_run_without_a_store_does_so_unless_the_key_may_be_held() {
+    for (fault, runs) in [
+        (StoreErrorKind::Unavailable, 1),
+        (StoreErrorKind::Full, 1),
+        (StoreErrorKind::NotReplicated, 1),
+        (StoreErrorKind::Misconfigured, 1),
+        (StoreErrorKind::Undecodable, 0),
+        (StoreErrorKind::Contended, 0),
+    ] {
+        let bench = remote();
+        bench.store.fault_always(Verb::Begin, Fault::Before(fault));
+        let call = tokio::spawn({
+            let bench = bench.clone();
+            async move {
+                let op = bench.op().on_store_error(OnStoreError::Run);
+                op.run(async { Ok::<_, Error>(bench.ledger.record("k")) }).await
+            }
+        });
+        until(|| {
+            bench.clock.advance(Duration::from_millis(10));
+            call.is_finished()
+        })
+        .await;
+        assert_eq!(call.await.unwrap().is_ok(), runs == 1, "{fault:?}");
+        assert_eq!(bench.runs(), runs, "{fault:?}");
+    }
 }
 
 #[tokio::test]

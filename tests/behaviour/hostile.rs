@@ -1,10 +1,10 @@
 //! Hostile inputs: absurd durations, macros, hung stores, pauses, destructors.
 
+use idempotent_runtime::ambient::{self, Ambient};
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb, scoped};
-use idempotent_runtime::{
-    Abandon, Ambient, Drained, Error, ErrorKind, Mode, OnStoreError, ambient, current, idempotent,
-};
+use idempotent_runtime::{Abandon, Error, ErrorKind, Mode, OnStoreError, current, idempotent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -229,7 +229,8 @@ async fn an_absent_or_empty_scope_is_refused_wherever_it_comes_from() {
     use idempotent_runtime::key::Encoded;
     let bench = local();
     for scope in [Encoded::of_optional::<u8>(&None), Encoded::ambient(), Encoded::of("")] {
-        let request = Ambient { token: Some("t".into()), scope: Some(scope) };
+        let mut request = Ambient::new().token("t");
+        request.scope = Some(scope);
         let op = bench.idem.operation("o");
         let call = ambient::scope(request, op.run(async { Ok::<u8, Error>(1) }));
         assert_eq!(call.await.unwrap_err().kind(), ErrorKind::MissingKey);

@@ -1,7 +1,8 @@
 //! Bodies in place whose caller goes away: at any poll, in any kind of task, inside one another.
 
 use idempotent_runtime::detach::detachable;
-use idempotent_runtime::{Answers, Drained, Error, ErrorKind, Idempotency, Mode, Outcome};
+use idempotent_runtime::instance::Drained;
+use idempotent_runtime::{Answers, Error, ErrorKind, Idempotency, Mode, Outcome};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};

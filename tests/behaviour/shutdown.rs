@@ -1,7 +1,8 @@
 //! Shutting down: running bodies are drained, new calls refused.
 
+use idempotent_runtime::ErrorKind;
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::testing::Verb;
-use idempotent_runtime::{Drained, ErrorKind};
 use std::time::Duration;
 use support::{both, remote, until};
 

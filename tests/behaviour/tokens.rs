@@ -1,8 +1,9 @@
 //! One-time tokens, on every store.
 
+use idempotent_runtime::ErrorKind;
 use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb};
-use idempotent_runtime::{Consumed, ErrorKind, Exchanged, Tokens};
+use idempotent_runtime::tokens::{Consumed, Exchanged, Tokens};
 use std::time::Duration;
 use support::{both, remote};
 
@@ -13,6 +14,7 @@ async fn consume(tokens: &Tokens, token: &str) -> &'static str {
         Consumed::Used => "used",
         Consumed::Unknown => "unknown",
         Consumed::BoundElsewhere => "bound elsewhere",
+        other => panic!("{other:?}"),
     }
 }
 

@@ -14,7 +14,7 @@ async fn run<T: Serialize + DeserializeOwned>(idem: &Idempotency, value: T) -> R
     idem.operation("o").key("k").mode(Mode::Strong).run(async { Ok(value) }).await
 }
 
-fn on(store: &Arc<dyn Store>) -> idempotent_runtime::Builder {
+fn on(store: &Arc<dyn Store>) -> idempotent_runtime::instance::Builder {
     Idempotency::builder().shared_store(Arc::clone(store))
 }
 

@@ -5,7 +5,7 @@ use crate::client::{KEY, Reply, send};
 use crate::server::{Run, Server};
 use http::request::Parts;
 use http::{Method, StatusCode};
-use idempotent_http::IdempotencyLayer;
+use idempotent_http::{IdempotencyLayer, problem};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::{Ledger, scoped};
 use idempotent_runtime::{Error, Idempotency, idempotent};
@@ -77,12 +77,12 @@ async fn without_a_key_there_is_no_token_for_the_function() {
     for bench in both().await {
         let server = serve(&bench, bench.layer().ambient_only(), Function::ByRequest).await;
         let missing = send(server.request(Method::POST, "/orders")).await;
-        missing.is_problem(400, ProblemType::MissingKey.code());
+        missing.is_problem(400, ProblemType::MISSING_KEY.code());
         assert_eq!(bench.ledger.ran("function"), 0);
         let layer = bench.layer().ambient_only().require_key();
         let server = serve(&bench, layer, Function::ByRequest).await;
         let refused = send(server.request(Method::POST, "/required")).await;
-        refused.is_problem(400, ProblemType::MissingKey.code());
+        refused.is_problem(400, ProblemType::MISSING_KEY.code());
         assert_eq!(bench.ledger.ran("/required"), 0);
     }
 }
@@ -96,7 +96,7 @@ async fn functions_of_different_scopes_do_not_share_a_key() {
             post_as(&server, tenant, Some("k")).await.is_first(200, done);
         }
         let nobody = server.post("/orders", "k").await;
-        nobody.is_problem(403, ProblemType::ScopeMissing.code());
+        nobody.is_problem(403, problem::SCOPE_MISSING.code());
         assert_eq!(bench.ledger.ran("function"), 2);
     }
 }

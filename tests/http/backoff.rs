@@ -27,7 +27,7 @@ async fn a_server_that_asks_for_no_pause_is_not_asked_in_a_loop() {
     assert_eq!(asked_with_a_long_backoff(|| with(503, &[("retry-after", "0")])).await, 1);
     assert_eq!(asked_with_a_long_backoff(|| with(429, &[("retry-after", PAST)])).await, 1);
     let in_progress = || {
-        let code = ProblemType::InProgress.code();
+        let code = ProblemType::IN_PROGRESS.code();
         with(409, &[(CODE_HEADER, code), ("retry-after", "0")])
     };
     assert_eq!(asked_with_a_long_backoff(in_progress).await, 1);

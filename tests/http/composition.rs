@@ -14,8 +14,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
-use idempotent_http::{FormTokens, RequestBody};
-use idempotent_runtime::problem::ProblemType;
+use idempotent_http::{FormTokens, RequestBody, problem};
 use idempotent_runtime::testing::Ledger;
 use std::any::Any;
 use std::convert::Infallible;
@@ -162,7 +161,7 @@ async fn a_limit_outside_is_413_whether_or_not_the_length_is_announced() {
         // By the limit itself.
         assert_eq!(server.post_body("/orders", "k", "123456789").await.status, 413);
         let refused = server.write(format!("{HEAD}{CHUNKED}").as_bytes()).await;
-        refused.is_problem(413, ProblemType::BodyTooLarge.code());
+        refused.is_problem(413, problem::BODY_TOO_LARGE.code());
         assert!(refused.text().contains("(it was not handled)"), "{refused:?}");
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
         handles_once(&bench, &server).await;
@@ -210,12 +209,12 @@ async fn a_body_that_cannot_be_decoded_is_refused_for_good() {
         };
         for body in damaged() {
             let refused = post(body).await;
-            refused.is_problem(400, ProblemType::BodyUndecodable.code());
+            refused.is_problem(400, problem::BODY_UNDECODABLE.code());
             assert!(refused.text().contains("(it was not handled)"), "{refused:?}");
         }
         // It ends early, as one does whose connection ends.
         let cut = post(GZIP[..20].to_vec()).await;
-        cut.is_problem(400, ProblemType::BodyIncomplete.code());
+        cut.is_problem(400, problem::BODY_INCOMPLETE.code());
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
         let first = post(GZIP.to_vec()).await;
         first.is_first(200, "one lamp");
@@ -238,15 +237,15 @@ async fn forms_tell_the_errors_of_their_bodies_apart() {
         let long = format!("1a\r\n{}\r\n0\r\n\r\n", "x".repeat(26));
         let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n{long}");
         let refused = server.write(chunked.as_bytes()).await;
-        refused.is_problem(413, ProblemType::BodyTooLarge.code());
+        refused.is_problem(413, problem::BODY_TOO_LARGE.code());
         let post = async |body: Vec<u8>| {
             let request = server.request(Method::POST, "/orders").header("form-token", &token);
             send(request.header("content-encoding", "gzip").body(body)).await
         };
         for body in damaged() {
-            post(body).await.is_problem(400, ProblemType::BodyUndecodable.code());
+            post(body).await.is_problem(400, problem::BODY_UNDECODABLE.code());
         }
-        post(GZIP[..20].to_vec()).await.is_problem(400, ProblemType::BodyIncomplete.code());
+        post(GZIP[..20].to_vec()).await.is_problem(400, problem::BODY_INCOMPLETE.code());
         assert_eq!(bench.runs(), 0);
         // The token is as good as it was.
         assert_eq!(post(GZIP.to_vec()).await.text(), "run 1");
@@ -280,7 +279,7 @@ async fn catch_panic_outside_sees_no_panic() {
         let layers = ServiceBuilder::new().layer(catch).layer(bench.layer());
         let server = serve(counted(&bench.ledger, panics_first).layer(layers)).await;
         let failed = server.post("/orders", "k").await;
-        failed.is_problem(500, ProblemType::HandlerFailed.code());
+        failed.is_problem(500, problem::HANDLER_FAILED.code());
         server.post("/orders", "k").await.is_first(200, "run 2");
         // A request without a key is not run by the layer.
         let unkeyed = counted(&Ledger::new(), panics_first);

@@ -69,12 +69,12 @@ async fn duplicates_and_calls_in_progress_are_conflicts_with_the_functions_messa
         let first = tokio::spawn(send(server.request(Method::POST, "/reject/1")));
         until(|| bench.idem.in_flight() == 1).await;
         let in_progress = post(&server, "/reject/1").await;
-        in_progress.is_problem(409, ProblemType::InProgress.code());
+        in_progress.is_problem(409, ProblemType::IN_PROGRESS.code());
         assert!((1..=30).contains(&in_progress.retry_after()));
         gate.admit(1);
         first.await.unwrap().is_first(200, "made 1");
         let duplicate = post(&server, "/reject/1").await;
-        duplicate.is_problem(409, ProblemType::Duplicate.code());
+        duplicate.is_problem(409, ProblemType::DUPLICATE.code());
         assert_eq!(duplicate.header("retry-after"), None);
         assert!(in_progress.text().contains("this order was sent (it was not handled)"));
         assert!(duplicate.text().contains("this order was sent (it was not handled again)"));
@@ -89,11 +89,11 @@ async fn a_refusal_that_passes_is_not_stored_by_a_layer_around_the_function() {
         let first = tokio::spawn(send(server.keyed("/reject/1", "a")));
         until(|| bench.idem.in_flight() == 2).await;
         // Another key, so the layer lets it through; the order is the same.
-        server.post("/reject/1", "b").await.is_problem(409, ProblemType::InProgress.code());
+        server.post("/reject/1", "b").await.is_problem(409, ProblemType::IN_PROGRESS.code());
         gate.admit(1);
         first.await.unwrap().is_first(200, "made 1");
         let later = server.post("/reject/1", "b").await;
-        later.is_problem(409, ProblemType::Duplicate.code());
+        later.is_problem(409, ProblemType::DUPLICATE.code());
     }
 }
 
@@ -104,7 +104,7 @@ async fn another_payload_is_unprocessable() {
         post(&server, "/strong/1/lamp").await.is_first(200, "made 1");
         post(&server, "/strong/1/lamp").await.is_first(200, "made 1");
         let mismatch = post(&server, "/strong/1/chair").await;
-        mismatch.is_problem(422, ProblemType::PayloadMismatch.code());
+        mismatch.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
     }
 }
 
@@ -114,7 +114,7 @@ async fn an_answer_that_was_not_kept_is_a_conflict() {
         let server = serve(&bench, &Gate::shut()).await;
         post(&server, "/strong/1/lamp").await.is_first(200, "made 1");
         let again = post(&server, "/strong/1/lamp").await;
-        again.is_problem(409, ProblemType::ResultNotRetained.code());
+        again.is_problem(409, ProblemType::RESULT_NOT_RETAINED.code());
     }
 }
 
@@ -122,7 +122,7 @@ async fn an_answer_that_was_not_kept_is_a_conflict() {
 async fn an_empty_key_is_a_bad_request() {
     for bench in both().await {
         let server = serve(&bench, &Gate::shut()).await;
-        post(&server, "/strong//lamp").await.is_problem(400, ProblemType::InvalidKey.code());
+        post(&server, "/strong//lamp").await.is_problem(400, ProblemType::INVALID_KEY.code());
     }
 }
 
@@ -132,7 +132,7 @@ async fn after_a_shutdown_the_service_is_unavailable_and_says_when_to_come_back(
         let server = serve(&bench, &Gate::shut()).await;
         bench.idem.shutdown(Duration::from_secs(60)).await;
         let refused = post(&server, "/strong/1/lamp").await;
-        refused.is_problem(503, ProblemType::ShuttingDown.code());
+        refused.is_problem(503, ProblemType::SHUTTING_DOWN.code());
         assert!(refused.retry_after() >= 1);
     }
 }

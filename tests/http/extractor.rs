@@ -50,7 +50,7 @@ async fn without_a_key_a_handler_that_needs_one_refuses() {
         for layer in uses(&bench) {
             let server = serve(router().layer(layer)).await;
             let missing = unkeyed(&server, "/required").await;
-            missing.is_problem(400, ProblemType::MissingKey.code());
+            missing.is_problem(400, ProblemType::MISSING_KEY.code());
             unkeyed(&server, "/optional").await.is_first(200, "none");
             // Whatever key such a request carries, the layer lets it pass.
             let safe = send(server.request(Method::GET, "/optional").header(KEY, "k")).await;
@@ -65,7 +65,7 @@ async fn without_a_layer_every_request_is_refused_and_the_log_says_why() {
     let server = serve(router()).await;
     for path in ["/required", "/optional"] {
         let refused = server.post(path, "k").await;
-        refused.is_problem(500, ProblemType::Misconfigured.code());
+        refused.is_problem(500, ProblemType::MISCONFIGURED.code());
     }
     let message = "a handler asks for the key of a request, and no layer is around it";
     assert_eq!(events.take(message).len(), 2);

@@ -4,7 +4,7 @@ use crate::bench::{Bench, both};
 use crate::client::{Reply, send};
 use crate::server::{Departures, Gate, Run, Server, counted, held, number, serve};
 use idempotent_http::IdempotencyLayer;
-use idempotent_runtime::Drained;
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::store::State;
 use idempotent_runtime::testing::{FaultStore, Verb};
@@ -67,7 +67,7 @@ async fn a_repeat_in_flight_is_told_when_to_come_back() {
         let first = begin(&bench, &server, "k").await;
         for server in [&server, &other] {
             let repeat = server.post("/orders", "k").await;
-            repeat.is_problem(409, ProblemType::InProgress.code());
+            repeat.is_problem(409, ProblemType::IN_PROGRESS.code());
             assert_eq!(repeat.retry_after(), 1, "{repeat:?}");
         }
         gate.admit(1);
@@ -136,7 +136,7 @@ async fn repeats_that_waited_for_two_failed_requests_are_told_to_come_back() {
             match repeat.status.as_u16() {
                 503 => ran += 1,
                 _ => {
-                    repeat.is_problem(409, ProblemType::InProgress.code());
+                    repeat.is_problem(409, ProblemType::IN_PROGRESS.code());
                     assert_eq!(repeat.retry_after(), 1, "{repeat:?}");
                     assert!(repeat.text().contains("failed"), "{repeat:?}");
                     refused += 1;
@@ -203,7 +203,7 @@ async fn of_fifty_at_once_one_runs_and_the_others_are_replays_or_told_to_come_ba
                     first += 1;
                 }
                 (200, true) => assert_eq!(reply.text(), "run 1"),
-                _ => reply.is_problem(409, ProblemType::InProgress.code()),
+                _ => reply.is_problem(409, ProblemType::IN_PROGRESS.code()),
             }
         }
         assert_eq!((first, bench.runs()), (1, 1));
@@ -247,7 +247,7 @@ async fn a_handler_finishes_after_its_client_has_gone_and_a_repeat_is_a_replay()
         drop(client);
         until(|| departures.count() == 1).await;
         let repeat = server.post("/orders", "k").await;
-        repeat.is_problem(409, ProblemType::InProgress.code());
+        repeat.is_problem(409, ProblemType::IN_PROGRESS.code());
         gate.admit(1);
         until(|| bench.idem.in_flight() == 0).await;
         let replay = server.post("/orders", "k").await;
@@ -274,7 +274,7 @@ async fn one_who_waits_and_gives_up_leaves_the_record_alone() {
         })
         .await;
         let gave_up = gives_up.await.unwrap();
-        gave_up.is_problem(409, ProblemType::InProgress.code());
+        gave_up.is_problem(409, ProblemType::IN_PROGRESS.code());
         assert!(gave_up.retry_after() >= 1);
 
         let (neighbour, store) = bench.neighbour().await;
@@ -315,7 +315,7 @@ async fn shutdown_waits_for_a_handler_whose_client_has_gone() {
         let mut stop = pin!(bench.idem.shutdown(LONG));
         assert!(is_pending(stop.as_mut()).await);
         let refused = server.post("/orders", "other").await;
-        refused.is_problem(503, ProblemType::ShuttingDown.code());
+        refused.is_problem(503, ProblemType::SHUTTING_DOWN.code());
         assert!(refused.retry_after() >= 1);
         assert!(is_pending(stop.as_mut()).await);
         gate.admit(1);

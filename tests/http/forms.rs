@@ -7,10 +7,11 @@ use crate::server::{Departures, Gate, Run, Server, counted, held, number, serve}
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode};
-use idempotent_http::FormTokens;
+use idempotent_http::{FormTokens, problem};
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use idempotent_runtime::testing::{Ledger, Verb, scoped};
-use idempotent_runtime::{Drained, Error, idempotent};
+use idempotent_runtime::{Error, idempotent};
 use reqwest::RequestBuilder;
 use std::future::Future;
 use std::pin::pin;
@@ -66,13 +67,13 @@ async fn a_form_is_handled_once_and_the_next_token_comes_back() {
         let next = handled(&submit(&server, &token).await, 1);
         for _ in 0..2 {
             let again = submit(&server, &token).await;
-            again.is_problem(409, ProblemType::FormTokenUsed.code());
+            again.is_problem(409, problem::FORM_TOKEN_USED.code());
             assert_eq!(again.header("form-token"), None);
         }
         assert_ne!(next, token);
         let last = handled(&submit(&server, &next).await, 2);
         assert_ne!(last, next);
-        submit(&server, &next).await.is_problem(409, ProblemType::FormTokenUsed.code());
+        submit(&server, &next).await.is_problem(409, problem::FORM_TOKEN_USED.code());
         assert_eq!(bench.runs(), 2);
     }
 }
@@ -97,7 +98,7 @@ async fn a_token_that_was_never_issued_for_this_form_is_unknown() {
         let refund = issue(&FormTokens::new(&bench.idem, "refund")).await;
         for token in ["", "42", &"0".repeat(47), &"g".repeat(48), &refund] {
             let unknown = submit(&server, token).await;
-            unknown.is_problem(403, ProblemType::FormTokenUnknown.code());
+            unknown.is_problem(403, problem::FORM_TOKEN_UNKNOWN.code());
         }
         assert_eq!(bench.runs(), 0);
         let refunds = FormTokens::new(&bench.idem, "refund");
@@ -120,7 +121,7 @@ async fn a_token_expires_after_ten_minutes_or_when_it_is_told_to() {
             handled(&submit(&server, &good).await, run);
             bench.pass(slack).await;
             let expired = submit(&server, &late).await;
-            expired.is_problem(403, ProblemType::FormTokenUnknown.code());
+            expired.is_problem(403, problem::FORM_TOKEN_UNKNOWN.code());
         }
         assert_eq!(bench.runs(), 2);
     }
@@ -146,7 +147,7 @@ async fn an_expired_form_that_is_clicked_twice_has_expired_each_time() {
             let clicks: Vec<_> = (0..16).map(|_| click()).collect();
             for click in clicks {
                 let answer = click.await.unwrap();
-                answer.is_problem(403, ProblemType::FormTokenUnknown.code());
+                answer.is_problem(403, problem::FORM_TOKEN_UNKNOWN.code());
             }
         }
         assert_eq!(bench.runs(), 0);
@@ -164,18 +165,18 @@ async fn a_token_of_another_session_is_foreign_and_is_not_used_up() {
         };
         for _ in 0..2 {
             let foreign = submit_as("s-2", &token).await;
-            foreign.is_problem(403, ProblemType::FormTokenForeign.code());
+            foreign.is_problem(403, problem::FORM_TOKEN_FOREIGN.code());
         }
         for nobody in [submit(&server, &token).await, submit_as("", &token).await] {
-            nobody.is_problem(403, ProblemType::ScopeMissing.code());
+            nobody.is_problem(403, problem::SCOPE_MISSING.code());
         }
         assert_eq!(bench.runs(), 0);
         let next = handled(&submit_as("s-1", &token).await, 1);
         let used = submit_as("s-1", &token).await;
-        used.is_problem(409, ProblemType::FormTokenUsed.code());
+        used.is_problem(409, problem::FORM_TOKEN_USED.code());
         // The next token belongs to the same session.
         let foreign = submit_as("s-2", &next).await;
-        foreign.is_problem(403, ProblemType::FormTokenForeign.code());
+        foreign.is_problem(403, problem::FORM_TOKEN_FOREIGN.code());
         handled(&submit_as("s-1", &next).await, 2);
     }
 }
@@ -208,12 +209,12 @@ async fn after_a_failure_or_a_panic_the_token_can_be_used_again_at_once() {
                 let failed = post().await;
                 let expected = path[1..].parse().unwrap_or(500);
                 assert_eq!(failed.status.as_u16(), expected, "{path}: {failed:?}");
-                let problem = (path == "/panics").then_some(ProblemType::HandlerFailed.code());
+                let problem = (path == "/panics").then_some(problem::HANDLER_FAILED.code());
                 assert_eq!(failed.header("idempotency-problem"), problem);
                 assert_eq!(failed.header("form-token"), None);
             }
             handled(&post().await, 3);
-            post().await.is_problem(409, ProblemType::FormTokenUsed.code());
+            post().await.is_problem(409, problem::FORM_TOKEN_USED.code());
         }
     }
 }
@@ -225,13 +226,13 @@ async fn after_a_refusal_that_passes_by_itself_the_token_can_be_used_again() {
         let tokens = orders(&bench);
         let busy_first = async |run: Run| -> Response {
             match run.number {
-                1 => Problem::new(ProblemType::InProgress, "another call runs").into_response(),
+                1 => Problem::new(ProblemType::IN_PROGRESS, "another call runs").into_response(),
                 _ => number(run).await.into_response(),
             }
         };
         let server = bench.serve_forms(&tokens, busy_first).await;
         let token = issue(&tokens).await;
-        submit(&server, &token).await.is_problem(409, ProblemType::InProgress.code());
+        submit(&server, &token).await.is_problem(409, ProblemType::IN_PROGRESS.code());
         handled(&submit(&server, &token).await, 2);
     }
 }
@@ -246,7 +247,7 @@ async fn an_answer_that_a_repeat_would_get_as_well_uses_the_token_up() {
         let refused = submit(&server, &token).await;
         refused.is_first(422, "no such item");
         let next = refused.header("form-token").unwrap();
-        submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
+        submit(&server, &token).await.is_problem(409, problem::FORM_TOKEN_USED.code());
         submit(&server, next).await.is_first(422, "no such item");
     }
 }
@@ -265,7 +266,7 @@ async fn of_many_who_send_a_form_at_once_one_is_handled() {
                 if reply.status == 200 {
                     accepted += 1;
                 } else {
-                    reply.is_problem(409, ProblemType::FormTokenUsed.code());
+                    reply.is_problem(409, problem::FORM_TOKEN_USED.code());
                 }
             }
             assert_eq!((accepted, bench.runs()), (1, round));
@@ -285,7 +286,7 @@ async fn the_token_can_come_in_a_header_and_both_names_can_be_chosen() {
         let tokens = orders(&bench).field("csrf").header(HeaderName::from_static("x-csrf"));
         let server = bench.serve_forms(&tokens, number).await;
         let token = issue(&tokens).await;
-        submit(&server, &token).await.is_problem(400, ProblemType::FormTokenMissing.code());
+        submit(&server, &token).await.is_problem(400, problem::FORM_TOKEN_MISSING.code());
         let field = tokens.hidden_field(&token);
         assert_eq!(field, format!(r#"<input type="hidden" name="csrf" value="{token}">"#));
         let chosen = server.request(Method::POST, "/orders").header("content-type", FORM);
@@ -326,7 +327,7 @@ async fn a_form_is_one_however_its_media_type_is_written() {
         let body = format!("form_token={}", issue(&tokens).await);
         let another = server.request(Method::POST, "/orders").header("content-type", "x-www-form");
         let refused = send(another.body(body)).await;
-        refused.is_problem(400, ProblemType::FormTokenMissing.code());
+        refused.is_problem(400, problem::FORM_TOKEN_MISSING.code());
     }
 }
 
@@ -345,7 +346,7 @@ async fn a_form_without_a_token_is_refused() {
             post().header("content-type", "text/plain").body(format!("form_token={token}")),
         ];
         for request in without {
-            send(request).await.is_problem(400, ProblemType::FormTokenMissing.code());
+            send(request).await.is_problem(400, problem::FORM_TOKEN_MISSING.code());
         }
         assert_eq!(bench.runs(), 0);
         handled(&submit(&server, &token).await, 1);
@@ -366,11 +367,11 @@ async fn a_form_that_is_too_large_or_cut_off_is_refused_and_keeps_its_token() {
         let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n81\r\n{chunk}\r\n");
         for request in [announced, chunked] {
             let refused = server.write(request.as_bytes()).await;
-            refused.is_problem(413, ProblemType::BodyTooLarge.code());
+            refused.is_problem(413, problem::BODY_TOO_LARGE.code());
         }
         let malformed = format!("{head}transfer-encoding: chunked\r\n\r\nnot a length\r\n");
         let refused = server.write(malformed.as_bytes()).await;
-        refused.is_problem(400, ProblemType::BodyIncomplete.code());
+        refused.is_problem(400, problem::BODY_INCOMPLETE.code());
         assert_eq!(bench.runs(), 0);
         handled(&submit(&server, &token).await, 1);
     }
@@ -385,7 +386,7 @@ async fn safe_methods_need_no_token_and_all_others_do() {
         }
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
             let refused = send(server.request(method, "/orders")).await;
-            refused.is_problem(400, ProblemType::FormTokenMissing.code());
+            refused.is_problem(400, problem::FORM_TOKEN_MISSING.code());
         }
         assert_eq!(bench.runs(), 3);
     }
@@ -415,10 +416,10 @@ async fn a_form_whose_client_has_gone_is_handled_and_stays_used() {
         until(|| bench.runs() == 1).await;
         sent.abort();
         until(|| departures.count() == 1).await;
-        submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
+        submit(&server, &token).await.is_problem(409, problem::FORM_TOKEN_USED.code());
         gate.admit(1);
         until(|| done.total() == 1).await;
-        submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
+        submit(&server, &token).await.is_problem(409, problem::FORM_TOKEN_USED.code());
         assert_eq!(bench.runs(), 1);
     }
 }
@@ -440,7 +441,7 @@ async fn a_form_whose_client_goes_while_its_token_is_consumed_is_handled() {
         until(|| departures.count() == 1).await;
         consumed.open();
         until(|| bench.runs() == 1).await;
-        submit(&server, &token).await.is_problem(409, ProblemType::FormTokenUsed.code());
+        submit(&server, &token).await.is_problem(409, problem::FORM_TOKEN_USED.code());
     }
 }
 
@@ -456,7 +457,7 @@ async fn a_shutdown_waits_for_forms_that_are_being_handled_and_refuses_others() 
         let mut stop = pin!(bench.idem.shutdown(Duration::from_secs(60)));
         assert!(is_pending(stop.as_mut()).await);
         let refused = submit(&server, &second).await;
-        refused.is_problem(503, ProblemType::ShuttingDown.code());
+        refused.is_problem(503, ProblemType::SHUTTING_DOWN.code());
         assert!(is_pending(stop.as_mut()).await);
         gate.admit(1);
         assert_eq!(stop.await, Drained::All);
@@ -473,7 +474,7 @@ async fn while_the_store_is_down_forms_are_refused_and_keep_their_tokens() {
         let token = issue(&tokens).await;
         store.all_down();
         let refused = submit(&server, &token).await;
-        refused.is_problem(503, ProblemType::StoreUnavailable.code());
+        refused.is_problem(503, ProblemType::STORE_UNAVAILABLE.code());
         assert_eq!(bench.runs(), 0);
         store.all_up();
         handled(&submit(&server, &token).await, 1);

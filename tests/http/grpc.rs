@@ -5,7 +5,7 @@ use crate::server::Run;
 use bytes::{Buf as _, BufMut as _, Bytes};
 use http::{HeaderMap, StatusCode};
 use http_body_util::channel::Channel as Pieces;
-use idempotent_http::IdempotencyLayer;
+use idempotent_http::{IdempotencyLayer, problem};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Ledger;
 use std::convert::Infallible;
@@ -235,7 +235,7 @@ async fn a_panic_is_an_internal_error_and_frees_the_key() {
             let failed = shop.send("k", PANIC).await.unwrap_err();
             assert_eq!(failed.code(), Code::Internal, "{failed:?}");
             let problem = failed.metadata().get("idempotency-problem").unwrap();
-            assert_eq!(problem, ProblemType::HandlerFailed.code());
+            assert_eq!(problem, problem::HANDLER_FAILED.code());
         }
         assert_eq!(bench.runs(), 2);
     }
@@ -256,16 +256,16 @@ async fn a_refusal_is_a_status_that_a_grpc_client_understands() {
         let shop = Shop::open(&bench, bench.layer()).await;
         shop.create("k", Code::Ok).await.unwrap();
         let mismatch = shop.create("k", Code::NotFound).await;
-        is_refusal(mismatch, Code::FailedPrecondition, ProblemType::PayloadMismatch);
+        is_refusal(mismatch, Code::FailedPrecondition, ProblemType::PAYLOAD_MISMATCH);
         let invalid = shop.create("k, k", Code::Ok).await;
-        is_refusal(invalid, Code::InvalidArgument, ProblemType::InvalidKey);
+        is_refusal(invalid, Code::InvalidArgument, ProblemType::INVALID_KEY);
 
         let small = bench.layer().max_response_bytes(4);
         let small = Shop::open(&bench, small).await;
         let first = small.create("large", Code::Ok).await.unwrap();
         assert_eq!(first.metadata().get("idempotent-stored").unwrap(), "false");
         let again = small.create("large", Code::Ok).await;
-        is_refusal(again, Code::AlreadyExists, ProblemType::ResultNotRetained);
+        is_refusal(again, Code::AlreadyExists, ProblemType::RESULT_NOT_RETAINED);
         assert_eq!(bench.runs(), 2);
     }
 }

@@ -5,7 +5,7 @@ use crate::client::send;
 use crate::server::{Departures, Gate, counted, held, held_first, number, serve};
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
-use idempotent_http::{FormTokens, IdempotencyLayer};
+use idempotent_http::{FormTokens, IdempotencyLayer, problem};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::{Config, Idempotency};
 use support::until;
@@ -67,12 +67,12 @@ async fn handlers_whose_clients_have_gone_are_bounded_and_none_is_ended() {
         }
         let (runs, records) = (bench.runs(), bench.records().await);
         let refused = open.post("/orders", "new").await;
-        refused.is_problem(503, ProblemType::Overloaded.code());
+        refused.is_problem(503, problem::OVERLOADED.code());
         assert_eq!(refused.retry_after(), 1);
         assert_eq!((bench.runs(), bench.records().await), (runs, records), "nothing was begun");
         // Repeats are answered, finished or in flight, and requests without a key are none of this.
         open.post("/orders", "done").await.is_replay_of(&done);
-        open.post("/orders", "a").await.is_problem(409, ProblemType::InProgress.code());
+        open.post("/orders", "a").await.is_problem(409, ProblemType::IN_PROGRESS.code());
         let unkeyed = send(open.request(http::Method::POST, "/orders")).await;
         assert_eq!(unkeyed.status, 200);
         gate.admit(2);
@@ -123,7 +123,7 @@ async fn a_form_is_refused_and_its_token_stays_good_while_too_many_handlers_are_
         client.abort();
         until(|| departures.count() == 1).await;
         let token = issue().await;
-        form(&token).await.is_problem(503, ProblemType::Overloaded.code());
+        form(&token).await.is_problem(503, problem::OVERLOADED.code());
         assert_eq!(bench.runs(), 1);
         gate.admit(2);
         until(|| bench.idem.in_flight() == 0).await;
@@ -149,7 +149,7 @@ async fn handlers_are_bounded_where_the_instance_is_turned_off_too() {
     until(|| bench.runs() == 1).await;
     client.abort();
     until(|| departures.count() == 1).await;
-    server.post("/orders", "k").await.is_problem(503, ProblemType::Overloaded.code());
+    server.post("/orders", "k").await.is_problem(503, problem::OVERLOADED.code());
     assert_eq!(bench.runs(), 1);
     gate.admit(1);
     // The count falls when the handler has ended.

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{Method, StatusCode};
-use idempotent_http::IdempotencyLayer;
+use idempotent_http::{IdempotencyLayer, problem};
 use idempotent_runtime::problem::ProblemType;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -206,7 +206,7 @@ async fn a_scope_that_panics_is_500_and_nothing_is_handled() {
         let layer = bench.layer().scope(|_| panic!("the scope panics, as it should"));
         let server = bench.serve(layer, number).await;
         let refused = server.post("/orders", "k").await;
-        refused.is_problem(500, ProblemType::Misconfigured.code());
+        refused.is_problem(500, ProblemType::MISCONFIGURED.code());
         assert!(refused.text().contains("(it was not handled)"), "{refused:?}");
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
     }
@@ -217,9 +217,9 @@ async fn a_scoped_layer_refuses_keyed_requests_of_nobody() {
     for bench in both().await {
         let server = serve_scoped(&bench, &two_principals()).await;
         let nobody = server.post_body("/orders", "k", "same").await;
-        nobody.is_problem(403, ProblemType::ScopeMissing.code());
+        nobody.is_problem(403, problem::SCOPE_MISSING.code());
         let empty = post_as(&server, "nobody's").await;
-        empty.is_problem(403, ProblemType::ScopeMissing.code());
+        empty.is_problem(403, problem::SCOPE_MISSING.code());
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
     }
 }
@@ -269,7 +269,7 @@ async fn a_scope_that_is_looked_up_keeps_principals_apart() {
         post_as(&server, "ada's").await.is_replay_of(&ada);
         post_as(&server, "bob's").await.is_replay_of(&bob);
         for nobody in ["nobody", "'s"] {
-            post_as(&server, nobody).await.is_problem(403, ProblemType::ScopeMissing.code());
+            post_as(&server, nobody).await.is_problem(403, problem::SCOPE_MISSING.code());
         }
         assert_eq!(bench.runs(), 2);
     }
@@ -281,15 +281,15 @@ async fn a_scope_that_cannot_be_looked_up_is_refused_and_nothing_is_handled() {
         for layer in [bench.layer(), bench.layer().ambient_only()] {
             let server = bench.serve(looked_up(layer), number).await;
             let failed = post_as(&server, "fails").await;
-            failed.is_problem(503, ProblemType::ScopeUnavailable.code());
+            failed.is_problem(503, problem::SCOPE_UNAVAILABLE.code());
             assert_eq!(failed.retry_after(), 1);
             assert!(!failed.text().contains("database"), "{failed:?}");
             for panics in ["panics", "panics at once"] {
-                post_as(&server, panics).await.is_problem(500, ProblemType::Misconfigured.code());
+                post_as(&server, panics).await.is_problem(500, ProblemType::MISCONFIGURED.code());
             }
             // A function further in has keys of its own, which must not leave their scope.
             let unkeyed = server.request(Method::POST, "/orders").header(AUTHORIZATION, "fails");
-            send(unkeyed).await.is_problem(503, ProblemType::ScopeUnavailable.code());
+            send(unkeyed).await.is_problem(503, problem::SCOPE_UNAVAILABLE.code());
         }
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
     }

@@ -5,7 +5,7 @@ use crate::client::{KEY, Reply, send};
 use crate::server::{Gate, Run, Server, held, number};
 use http::Method;
 use http::header::CONTENT_TYPE;
-use idempotent_http::{IdempotencyLayer, KeySource};
+use idempotent_http::{IdempotencyLayer, KeySource, problem};
 use idempotent_runtime::ambient;
 use idempotent_runtime::problem::ProblemType;
 use support::until;
@@ -31,14 +31,14 @@ async fn a_member_of_the_body_is_the_key() {
         number.is_first(200, "run 3");
         post(r#"{"event":{"id":3}}"#).await.is_replay_of(&number);
         let differs = post(r#"{"event":{"id":"e-1"},"n":1}"#).await;
-        differs.is_problem(422, ProblemType::PayloadMismatch.code());
+        differs.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
         for none in ["", "not json", "{}", r#"{"event":{"id":null}}"#] {
-            post(none).await.is_problem(400, ProblemType::MissingKey.code());
+            post(none).await.is_problem(400, ProblemType::MISSING_KEY.code());
         }
         for bad in
             [r#"{"event":{"id":""}}"#, r#"{"event":{"id":{}}}"#, r#"{"event":{"id":"\u00fc"}}"#]
         {
-            post(bad).await.is_problem(400, ProblemType::InvalidKey.code());
+            post(bad).await.is_problem(400, ProblemType::INVALID_KEY.code());
         }
         assert_eq!(bench.runs(), 3);
     }
@@ -68,12 +68,12 @@ async fn the_second_click_on_a_form_gets_the_first_answer() {
             first.is_first(200, &format!("run {}", index + 1));
             post(&server, kind, form(&token)).await.is_replay_of(&first);
             let empty = post(&server, kind, form("")).await;
-            empty.is_problem(400, ProblemType::InvalidKey.code());
+            empty.is_problem(400, ProblemType::INVALID_KEY.code());
             let none = post(&server, kind, "item=lamp").await;
-            none.is_problem(400, ProblemType::MissingKey.code());
+            none.is_problem(400, ProblemType::MISSING_KEY.code());
         }
         let twice = post(&server, FORM, "token=a&token=a").await;
-        twice.is_problem(400, ProblemType::InvalidKey.code());
+        twice.is_problem(400, ProblemType::INVALID_KEY.code());
         assert_eq!(bench.runs(), kinds.len());
     }
 }
@@ -90,7 +90,7 @@ async fn a_second_click_while_the_first_is_handled_runs_nothing() {
         };
         let first = tokio::spawn(request());
         until(|| bench.runs() == 1).await;
-        request().await.is_problem(409, ProblemType::InProgress.code());
+        request().await.is_problem(409, ProblemType::IN_PROGRESS.code());
         gate.admit(1);
         let first = first.await.unwrap();
         request().await.is_replay_of(&first);
@@ -121,7 +121,7 @@ async fn a_function_finds_the_key() {
         }
         post(&server, "text/plain", "panics")
             .await
-            .is_problem(500, ProblemType::Misconfigured.code());
+            .is_problem(500, ProblemType::MISCONFIGURED.code());
         assert_eq!((bench.runs(), bench.records().await), (4, 2));
     }
 }
@@ -134,7 +134,7 @@ async fn a_key_in_the_body_must_not_disagree_with_a_header() {
         let post = async |key: &'static str| {
             send(server.keyed("/orders", key).body(r#"{"id":"k"}"#)).await
         };
-        post("other").await.is_problem(400, ProblemType::InvalidKey.code());
+        post("other").await.is_problem(400, ProblemType::INVALID_KEY.code());
         let first = post("k").await;
         first.is_first(200, "run 1");
         let alone = server.request(Method::POST, "/orders").body(r#"{"id":"k"}"#);
@@ -152,7 +152,7 @@ async fn a_body_that_may_carry_the_key_is_read_up_to_the_limit() {
         for layer in [vary(bench.layer()), vary(bench.layer().ambient_only())] {
             let server = bench.serve(layer, number).await;
             let large = post(&server, FORM, "item=lamp&color=red").await;
-            large.is_problem(413, ProblemType::BodyTooLarge.code());
+            large.is_problem(413, problem::BODY_TOO_LARGE.code());
             let mut raw = server.connect().await;
             raw.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\ntoken").await;
             raw.end().await;
@@ -198,7 +198,7 @@ async fn a_client_is_told_where_its_key_belongs() {
             let layer = bench.layer().headers([]).require_key().key_from(source.clone());
             let server = bench.serve(layer, number).await;
             let missing = send(server.request(Method::POST, "/orders").header(KEY, "k")).await;
-            missing.is_problem(400, ProblemType::MissingKey.code());
+            missing.is_problem(400, ProblemType::MISSING_KEY.code());
             assert!(missing.text().contains(text), "{missing:?}");
         }
         assert_eq!(bench.runs(), 0);

@@ -12,7 +12,7 @@ async fn a_route_that_requires_a_key_refuses_a_request_without_one() {
     for bench in both().await {
         let server = bench.serve(bench.layer().require_key(), number).await;
         let refused = send(server.request(Method::POST, "/orders")).await;
-        refused.is_problem(400, ProblemType::MissingKey.code());
+        refused.is_problem(400, ProblemType::MISSING_KEY.code());
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
         server.post("/orders", "k").await.is_first(200, "run 1");
     }
@@ -58,7 +58,7 @@ async fn what_is_not_a_key_is_refused_whether_or_not_the_route_requires_one() {
                 let length = b"content-length: 0\r\n\r\n";
                 let request =
                     [head.as_slice(), b"idempotency-key: ", line, b"\r\n", length].concat();
-                server.write(&request).await.is_problem(400, ProblemType::InvalidKey.code());
+                server.write(&request).await.is_problem(400, ProblemType::INVALID_KEY.code());
             }
         }
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
@@ -75,7 +75,7 @@ async fn two_header_lines_are_refused_even_if_they_are_equal() {
                  idempotency-key: {one}\r\nIdempotency-Key: {two}\r\ncontent-length: 0\r\n\r\n"
             );
             let refused = server.write(request.as_bytes()).await;
-            refused.is_problem(400, ProblemType::InvalidKey.code());
+            refused.is_problem(400, ProblemType::INVALID_KEY.code());
         }
         assert_eq!(bench.runs(), 0);
     }
@@ -98,7 +98,7 @@ async fn quoted_bare_and_with_parameters_are_one_key() {
 async fn strict_keys_must_be_quoted() {
     for bench in both().await {
         let server = bench.serve(bench.layer().strict_keys(), number).await;
-        server.post("/orders", "k").await.is_problem(400, ProblemType::InvalidKey.code());
+        server.post("/orders", "k").await.is_problem(400, ProblemType::INVALID_KEY.code());
         assert_eq!(bench.runs(), 0);
         let first = server.post("/orders", "\"k\"").await;
         for line in ["\"k\";p=1", "\"k\"; p;q=?0", "\"k\";p=\"a, b\""] {
@@ -106,7 +106,7 @@ async fn strict_keys_must_be_quoted() {
         }
         for line in ["\"k\";;", "\"k\"; =1", "\"k\";P=1", "\"k\";a=", "\"k\" ;a=1", "\"k\";"] {
             let refused = server.post("/orders", line).await;
-            refused.is_problem(400, ProblemType::InvalidKey.code());
+            refused.is_problem(400, ProblemType::INVALID_KEY.code());
         }
         assert_eq!(bench.runs(), 1);
     }
@@ -121,7 +121,7 @@ async fn what_may_be_a_second_key_is_refused_whether_or_not_keys_are_strict() {
                 ["\"a\"; \"b\"", "\"a\";p=\"open", "\"a\";p=\"x\" \"b\"", "\"a\";p=1, \"b\""]
             {
                 let refused = server.post("/orders", line).await;
-                refused.is_problem(400, ProblemType::InvalidKey.code());
+                refused.is_problem(400, ProblemType::INVALID_KEY.code());
             }
         }
         assert_eq!(bench.runs(), 0);
@@ -161,9 +161,9 @@ async fn other_headers_carry_the_key_as_well_and_must_not_disagree() {
             send(alone).await.is_replay_of(&first);
             send(server.keyed("/orders", "k").header(alias, "k")).await.is_replay_of(&first);
             let differs = send(server.keyed("/orders", "k").header(alias, "other")).await;
-            differs.is_problem(400, ProblemType::InvalidKey.code());
+            differs.is_problem(400, ProblemType::INVALID_KEY.code());
             let malformed = send(server.keyed("/orders", "k").header(alias, "\"open")).await;
-            malformed.is_problem(400, ProblemType::InvalidKey.code());
+            malformed.is_problem(400, ProblemType::INVALID_KEY.code());
         }
         assert_eq!(bench.runs(), 1);
     }
@@ -175,7 +175,7 @@ async fn the_headers_can_be_chosen() {
         let layer = bench.layer().require_key().headers([HeaderName::from_static("request-key")]);
         let server = bench.serve(layer, number).await;
         let missing = server.post("/orders", "k").await;
-        missing.is_problem(400, ProblemType::MissingKey.code());
+        missing.is_problem(400, ProblemType::MISSING_KEY.code());
         assert!(missing.text().contains("send the header request-key"), "{missing:?}");
         let chosen = || server.request(Method::POST, "/orders").header("request-key", "k");
         let first = send(chosen()).await;
@@ -203,11 +203,11 @@ async fn the_query_carries_the_key_only_where_that_is_switched_on() {
             "/orders?token=%00",
             &format!("/orders?token={}", "x".repeat(256)),
         ] {
-            send(post(bad)).await.is_problem(400, ProblemType::InvalidKey.code());
+            send(post(bad)).await.is_problem(400, ProblemType::INVALID_KEY.code());
         }
         let differs = send(post("/orders?token=a").header(KEY, "b")).await;
-        differs.is_problem(400, ProblemType::InvalidKey.code());
-        send(post("/orders?other=a")).await.is_problem(400, ProblemType::MissingKey.code());
+        differs.is_problem(400, ProblemType::INVALID_KEY.code());
+        send(post("/orders?other=a")).await.is_problem(400, ProblemType::MISSING_KEY.code());
         assert_eq!(bench.runs(), 3);
     }
 }
@@ -223,7 +223,7 @@ async fn a_key_may_move_between_the_query_and_a_header() {
         send(post("/orders?token=k&a=1&b=2").header(KEY, "k")).await.is_replay_of(&first);
         for other in ["/orders", "/orders?a=1", "/orders?a=1&b=2&b=2", "/orders?a=1&b=2&Token=k"] {
             let differs = send(post(other).header(KEY, "k")).await;
-            differs.is_problem(422, ProblemType::PayloadMismatch.code());
+            differs.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
         }
         let bare = send(post("/orders?token=bare")).await;
         send(post("/orders").header(KEY, "bare")).await.is_replay_of(&bare);
@@ -244,11 +244,11 @@ async fn keys_can_be_validated() {
             server.post("/orders", "short").await,
             send(server.request(Method::POST, "/orders?token=short")).await,
         ] {
-            refused.is_problem(400, ProblemType::InvalidKey.code());
+            refused.is_problem(400, ProblemType::INVALID_KEY.code());
             assert!(refused.text().contains("a key needs 8 characters (it was not handled)"));
         }
         let events = events::collect();
-        server.post("/orders", "k").await.is_problem(500, ProblemType::Misconfigured.code());
+        server.post("/orders", "k").await.is_problem(500, ProblemType::MISCONFIGURED.code());
         let [panicked] = &events.take("a hook panicked, and a request was refused")[..] else {
             panic!("not told");
         };

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-use idempotent_http::{IdempotencyLayer, Payload};
+use idempotent_http::{IdempotencyLayer, Payload, problem};
 use idempotent_runtime::Abandon;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Ledger;
@@ -36,7 +36,7 @@ async fn a_scope_inside_a_layer_without_one_is_refused() {
             let router = counted(&bench.ledger, number).layer(scoped(inner));
             let server = serve(router.layer(bench.layer())).await;
             let refused = server.post("/orders", "k").await;
-            refused.is_problem(500, ProblemType::Misconfigured.code());
+            refused.is_problem(500, ProblemType::MISCONFIGURED.code());
             assert_eq!(bench.runs(), 0);
         }
         let router = counted(&bench.ledger, number).layer(scoped(bench.layer()));
@@ -55,7 +55,7 @@ async fn an_inner_layer_guards_what_the_outer_one_lets_through() {
             let router = counted(&bench.ledger, number).layer(inner.clone()).layer(outer);
             let server = serve(router).await;
             let unkeyed = send(server.request(Method::POST, "/payments")).await;
-            unkeyed.is_problem(400, ProblemType::MissingKey.code());
+            unkeyed.is_problem(400, ProblemType::MISSING_KEY.code());
             assert_eq!(bench.runs(), before);
             let key = format!("k{before}");
             let post = || server.request(Method::POST, "/payments").header(&header, &key);
@@ -114,13 +114,13 @@ async fn routes_have_variants_of_one_layer() {
         let server = serve(router).await;
         let unkeyed = async |path| send(server.request(Method::POST, path)).await;
         unkeyed("/orders").await.is_first(200, "run 1");
-        unkeyed("/payments").await.is_problem(400, ProblemType::MissingKey.code());
+        unkeyed("/payments").await.is_problem(400, ProblemType::MISSING_KEY.code());
         unkeyed("/imports").await.is_first(200, "run 2");
         server.post("/orders", "k").await.is_first(200, "run 3");
-        server.post("/payments", "k").await.is_problem(400, ProblemType::InvalidKey.code());
+        server.post("/payments", "k").await.is_problem(400, ProblemType::INVALID_KEY.code());
         server.post("/payments", "\"k\"").await.is_first(200, "run 4");
         let large = server.post_body("/imports", "k", "12345").await;
-        large.is_problem(413, ProblemType::BodyTooLarge.code());
+        large.is_problem(413, problem::BODY_TOO_LARGE.code());
         let first = server.post_body("/imports", "k", "1234").await;
         server.post_body("/imports", "k", "5678").await.is_replay_of(&first);
         server.post_body("/orders", "other", "12345").await.is_first(200, "run 6");
@@ -179,9 +179,9 @@ async fn a_panic_that_is_caught_inside_does_not_block_its_key_and_one_that_is_ca
         let outside = counted(&bench.ledger, panics_first).layer(layer);
         let server = serve(outside.layer(from_fn(catches_panics))).await;
         let failed = server.post("/orders", "outside").await;
-        failed.is_problem(500, ProblemType::HandlerFailed.code());
+        failed.is_problem(500, problem::HANDLER_FAILED.code());
         let repeat = server.post("/orders", "outside").await;
-        repeat.is_problem(409, ProblemType::OutcomeUnknown.code());
+        repeat.is_problem(409, ProblemType::OUTCOME_UNKNOWN.code());
     }
 }
 
@@ -216,7 +216,7 @@ async fn a_timeout_outside_leaves_the_handler_running_and_one_inside_cuts_it_off
 
         outside.post("/orders", "outside").await.is_first(504, "");
         let repeat = again(&outside, "outside").await;
-        repeat.is_problem(409, ProblemType::InProgress.code());
+        repeat.is_problem(409, ProblemType::IN_PROGRESS.code());
         gate.admit(1);
         until(|| bench.idem.in_flight() == 0).await;
         let replay = again(&outside, "outside").await;

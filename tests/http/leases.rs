@@ -35,7 +35,7 @@ async fn a_lease_is_renewed_while_the_handler_runs() {
         }
         let server = bench.serve(bench.layer(), number).await;
         let repeat = server.post("/orders", "k").await;
-        repeat.is_problem(409, ProblemType::InProgress.code());
+        repeat.is_problem(409, ProblemType::IN_PROGRESS.code());
         gate.admit(1);
         let first = first.await.unwrap();
         first.is_first(200, "run 1");
@@ -71,7 +71,7 @@ async fn the_key_of_a_server_that_died_is_in_progress_until_its_lease_ends_and_t
         let server = bench.serve(bench.layer(), number).await;
         bench.pass(LEASE / 2).await;
         let early = server.post("/orders", "k").await;
-        early.is_problem(409, ProblemType::InProgress.code());
+        early.is_problem(409, ProblemType::IN_PROGRESS.code());
         assert!((1..=15).contains(&early.retry_after()), "{early:?}");
         bench.pass(LEASE / 2 + MOMENT).await;
         let second = server.post("/orders", "k").await;
@@ -94,7 +94,7 @@ async fn a_server_that_comes_back_late_can_neither_complete_nor_free_the_key() {
         silent.store.all_up();
         silent.gate.admit(1);
         let late = silent.first.await.unwrap();
-        late.is_problem(409, ProblemType::Superseded.code());
+        late.is_problem(409, ProblemType::SUPERSEDED.code());
         assert!(late.text().contains("it was handled"), "{late:?}");
         let after = bench.record("/orders", "k").await.unwrap();
         assert_eq!((after.head, after.value), (record.head, record.value));

@@ -25,6 +25,7 @@ mod leases;
 mod load;
 mod operators;
 mod payload;
+mod problem_types;
 mod processes;
 mod quota;
 mod refusals;

@@ -8,7 +8,7 @@ use axum::routing::post;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, DATE};
 use http::{HeaderMap, HeaderName, Method, Response, StatusCode};
-use idempotent_http::{IdempotencyLayer, RecordHandle, Streaming};
+use idempotent_http::{IdempotencyLayer, RecordHandle, Streaming, problem};
 use idempotent_runtime::codec::Encryption;
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::protocol::{Forgotten, Resolved};
@@ -62,12 +62,9 @@ fn is_the_decision(reply: &Reply) {
 /// A key that blocks because its handler was cut off.
 async fn cut_off(bench: &Bench, layer: &IdempotencyLayer) -> Server {
     let server = bench.serve(layer.clone(), panics_first).await;
-    server
-        .post_body("/orders", "k", "one")
-        .await
-        .is_problem(500, ProblemType::HandlerFailed.code());
+    server.post_body("/orders", "k", "one").await.is_problem(500, problem::HANDLER_FAILED.code());
     let repeat = server.post_body("/orders", "k", "one").await;
-    repeat.is_problem(409, ProblemType::OutcomeUnknown.code());
+    repeat.is_problem(409, ProblemType::OUTCOME_UNKNOWN.code());
     server
 }
 
@@ -94,7 +91,7 @@ async fn a_blocked_key_that_is_resolved_with_a_response_replays_it() {
         assert_eq!(stored.headers(), decided().headers());
         // The key is bound to its first payload as before.
         let other = server.post_body("/orders", "k", "two").await;
-        other.is_problem(422, ProblemType::PayloadMismatch.code());
+        other.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
         assert_eq!(bench.runs(), 1);
     }
 }
@@ -121,7 +118,7 @@ async fn the_key_of_a_server_that_died_can_be_resolved_once_its_lease_is_over() 
         bench.pass(LEASE + Duration::from_millis(1)).await;
         let server = bench.serve(bench.layer(), number).await;
         let repeat = server.post("/orders", "k").await;
-        repeat.is_problem(409, ProblemType::OutcomeUnknown.code());
+        repeat.is_problem(409, ProblemType::OUTCOME_UNKNOWN.code());
         let found = record.get().await.unwrap().unwrap();
         assert_eq!((found.state, found.lease_left), (State::Processing, Duration::ZERO));
         assert!(found.is_blocked());
@@ -152,7 +149,7 @@ async fn a_blocked_key_whose_response_is_lost_does_not_run_again() {
         let server = cut_off(&bench, &layer).await;
         assert_eq!(orders(&layer).resolve_without_response().await.unwrap(), Resolved::Done);
         let repeat = server.post_body("/orders", "k", "one").await;
-        repeat.is_problem(409, ProblemType::ResultNotRetained.code());
+        repeat.is_problem(409, ProblemType::RESULT_NOT_RETAINED.code());
         assert_eq!(bench.runs(), 1);
     }
 }
@@ -169,7 +166,7 @@ async fn a_response_that_cannot_be_replayed_resolves_nothing() {
         let interim = record.resolve(interim).await.unwrap_err();
         assert!(interim.message().contains("interim"), "{interim}");
         let repeat = server.post_body("/orders", "k", "one").await;
-        repeat.is_problem(409, ProblemType::OutcomeUnknown.code());
+        repeat.is_problem(409, ProblemType::OUTCOME_UNKNOWN.code());
     }
 }
 
@@ -210,7 +207,7 @@ async fn a_key_in_progress_is_forgotten_by_force_only() {
         assert_eq!(orders(&layer).forget(true).await.unwrap(), Forgotten::Freed);
         gate.admit(2);
         let superseded = first.await.unwrap();
-        superseded.is_problem(409, ProblemType::Superseded.code());
+        superseded.is_problem(409, ProblemType::SUPERSEDED.code());
         server.post("/orders", "k").await.is_first(200, "run 2");
     }
 }
@@ -258,7 +255,7 @@ async fn a_guarded_handler_finds_records_of_others() {
             .layer(layer);
         let server = serve(router).await;
         let order = || server.keyed("/orders", "k").header("user", "ada");
-        send(order()).await.is_problem(500, ProblemType::HandlerFailed.code());
+        send(order()).await.is_problem(500, problem::HANDLER_FAILED.code());
         let resolved = send(server.keyed("/resolve", "r").header("user", "operator")).await;
         resolved.is_first(200, "Done");
         is_the_decision(&send(order()).await);

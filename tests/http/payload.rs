@@ -23,7 +23,7 @@ async fn repeat(server: &Server, key: &str, path: &str, body: &'static str) -> R
     if reply.is_replay() {
         return Repeat::Replayed;
     }
-    reply.is_problem(422, ProblemType::PayloadMismatch.code());
+    reply.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
     Repeat::Refused
 }
 
@@ -236,7 +236,7 @@ async fn a_form_with_another_boundary_is_the_same_form() {
             let first = post_form(&server, &key, "one", "content").await;
             post_form(&server, &key, "two", "content").await.is_replay_of(&first);
             let differs = post_form(&server, &key, "two", "other").await;
-            differs.is_problem(422, ProblemType::PayloadMismatch.code());
+            differs.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
         }
         assert_eq!(bench.runs(), 2);
     }
@@ -253,7 +253,7 @@ async fn a_form_that_cannot_be_taken_apart_is_compared_as_bytes() {
         let first = post("--b\r\nbroken off").await;
         post("--b\r\nbroken off").await.is_replay_of(&first);
         let differs = post("--b\r\nbroken of").await;
-        differs.is_problem(422, ProblemType::PayloadMismatch.code());
+        differs.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
     }
 }
 
@@ -270,11 +270,11 @@ async fn a_function_can_say_what_must_not_change() {
         assert_eq!(repeat(&server, "k", "/orders?q", "a2").await, Repeat::Replayed);
         assert_eq!(repeat(&server, "k", "/orders", "b1").await, Repeat::Refused);
         let tenant = send(server.keyed("/orders", "k").header("x-tenant", "t").body("a1")).await;
-        tenant.is_problem(422, ProblemType::PayloadMismatch.code());
+        tenant.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
         server
             .post_body("/orders", "other", "")
             .await
-            .is_problem(500, ProblemType::Misconfigured.code());
+            .is_problem(500, ProblemType::MISCONFIGURED.code());
         assert_eq!((bench.runs(), bench.records().await), (1, 1));
     }
 }

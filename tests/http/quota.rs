@@ -4,7 +4,7 @@ use crate::bench::{Bench, both, both_with};
 use crate::client::{Reply, send};
 use crate::server::{Departures, Gate, Run, Server, counted, held, number, serve};
 use http::StatusCode;
-use idempotent_http::IdempotencyLayer;
+use idempotent_http::{IdempotencyLayer, problem};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Verb;
 use idempotent_runtime::{Config, Idempotency, OnStoreError};
@@ -19,7 +19,7 @@ fn by_user(layer: IdempotencyLayer) -> IdempotencyLayer {
 
 #[track_caller]
 fn is_over(reply: &Reply) {
-    reply.is_problem(429, ProblemType::TooManyKeys.code());
+    reply.is_problem(429, problem::TOO_MANY_KEYS.code());
     assert!((3_500..=3_600).contains(&reply.retry_after()), "{reply:?}");
     assert!(reply.text().contains("it was not handled"), "{reply:?}");
 }
@@ -43,7 +43,7 @@ async fn new_keys_over_the_limit_are_refused_and_nothing_is_stored() {
         server.post("/orders", "1").await.is_replay_of(&one);
         server.post("/orders", "2").await.is_replay_of(&two);
         let other = server.post_body("/orders", "2", "another body").await;
-        other.is_problem(422, ProblemType::PayloadMismatch.code());
+        other.is_problem(422, ProblemType::PAYLOAD_MISMATCH.code());
         // A request without a key begins none.
         let unkeyed = send(server.request(http::Method::POST, "/orders")).await;
         unkeyed.is_first(200, "run 3");
@@ -107,7 +107,7 @@ async fn many_requests_with_one_new_key_are_one_key() {
             let reply = reply.await.unwrap();
             match reply.status.as_u16() {
                 200 => first += 1,
-                _ => reply.is_problem(409, ProblemType::InProgress.code()),
+                _ => reply.is_problem(409, ProblemType::IN_PROGRESS.code()),
             }
         }
         assert_eq!((first, bench.runs()), (1, 1));
@@ -147,7 +147,7 @@ async fn keys_that_are_not_begun_do_not_count() {
             })
             .await;
             let refused = refused.await.unwrap();
-            refused.is_problem(503, ProblemType::StoreUnavailable.code());
+            refused.is_problem(503, ProblemType::STORE_UNAVAILABLE.code());
         }
         assert!(store.calls(Verb::Begin) > 0);
         store.all_up();
@@ -217,7 +217,7 @@ async fn a_repeat_that_looked_before_its_key_was_begun_is_no_new_key() {
         looked.admit(1);
         until(|| bench.runs() == 1).await;
         looked.open();
-        repeat.await.unwrap().is_problem(409, ProblemType::InProgress.code());
+        repeat.await.unwrap().is_problem(409, ProblemType::IN_PROGRESS.code());
         is_over(&server.post("/orders", "other").await);
         gate.admit(1);
         first.await.unwrap().is_first(200, "run 1");
@@ -232,7 +232,7 @@ async fn when_the_period_is_over_new_keys_are_taken_again() {
     let first = server.post("/orders", "1").await;
     bench.tick(HOUR - Duration::from_secs(90));
     let early = server.post("/orders", "2").await;
-    early.is_problem(429, ProblemType::TooManyKeys.code());
+    early.is_problem(429, problem::TOO_MANY_KEYS.code());
     assert_eq!(early.retry_after(), 90);
     bench.tick(Duration::from_secs(90));
     server.post("/orders", "2").await.is_first(200, "run 2");
@@ -265,7 +265,7 @@ async fn a_period_that_never_ends_counts_all_keys() {
         first.is_first(200, "run 1");
         for _ in 0..2 {
             let refused = server.post("/orders", "2").await;
-            refused.is_problem(429, ProblemType::TooManyKeys.code());
+            refused.is_problem(429, problem::TOO_MANY_KEYS.code());
         }
         server.post("/orders", "1").await.is_replay_of(&first);
     }
@@ -302,7 +302,7 @@ async fn a_key_that_is_refused_while_too_many_handlers_are_orphaned_does_not_cou
         until(|| departures.count() == 1).await;
         for key in ["1", "2", "3"] {
             let refused = server.post("/orders", key).await;
-            refused.is_problem(503, ProblemType::Overloaded.code());
+            refused.is_problem(503, problem::OVERLOADED.code());
         }
         gate.admit(2);
         until(|| bench.idem.in_flight() == 0).await;

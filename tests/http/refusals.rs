@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode};
 use http_body_util::channel::Channel;
-use idempotent_http::{FormTokens, IdempotencyLayer, Streaming, problem_response};
+use idempotent_http::{FormTokens, IdempotencyLayer, Streaming, problem, problem_response};
 use idempotent_runtime::observe::Ending;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use std::convert::Infallible;
@@ -56,26 +56,26 @@ async fn own_refusals(server: &Server) -> Vec<(Reply, ProblemType)> {
     let malformed = "POST /orders HTTP/1.1\r\nhost: x\r\nconnection: close\r\nuser: ada\r\n\
                      idempotency-key: k\r\ntransfer-encoding: chunked\r\n\r\nnot a length\r\n";
     let mut refusals = vec![
-        (send(post()).await, ProblemType::MissingKey),
-        (send(post().header(KEY, "\"open")).await, ProblemType::InvalidKey),
-        (send(post().header(KEY, "k")).await, ProblemType::ScopeMissing),
-        (send(post().header(KEY, "k").header("user", "panics")).await, ProblemType::Misconfigured),
-        (send(keyed("k").body("123456789")).await, ProblemType::BodyTooLarge),
-        (server.write(malformed.as_bytes()).await, ProblemType::BodyIncomplete),
+        (send(post()).await, ProblemType::MISSING_KEY),
+        (send(post().header(KEY, "\"open")).await, ProblemType::INVALID_KEY),
+        (send(post().header(KEY, "k")).await, problem::SCOPE_MISSING),
+        (send(post().header(KEY, "k").header("user", "panics")).await, ProblemType::MISCONFIGURED),
+        (send(keyed("k").body("123456789")).await, problem::BODY_TOO_LARGE),
+        (server.write(malformed.as_bytes()).await, problem::BODY_INCOMPLETE),
     ];
     for key in ["1", "2"] {
         send(keyed(key)).await;
     }
-    refusals.push((send(keyed("3")).await, ProblemType::TooManyKeys));
+    refusals.push((send(keyed("3")).await, problem::TOO_MANY_KEYS));
     // And one of the engine's.
-    refusals.push((send(keyed("1").body("other")).await, ProblemType::PayloadMismatch));
+    refusals.push((send(keyed("1").body("other")).await, ProblemType::PAYLOAD_MISMATCH));
     refusals
 }
 
 fn ending(problem: ProblemType) -> Ending {
     match problem {
-        ProblemType::TooManyKeys => Ending::Refused,
-        ProblemType::PayloadMismatch => Ending::Mismatch,
+        problem::TOO_MANY_KEYS => Ending::Refused,
+        ProblemType::PAYLOAD_MISMATCH => Ending::Mismatch,
         _ => Ending::Invalid,
     }
 }
@@ -114,7 +114,7 @@ async fn what_the_layer_does_not_guard_is_not_reported() {
         ambient.post("/orders", "k").await;
         assert_eq!(reported(&events), (vec![], vec![]));
         ambient.post("/orders", "\"open").await;
-        is_reported(&events, Ending::Invalid, Some(ProblemType::InvalidKey));
+        is_reported(&events, Ending::Invalid, Some(ProblemType::INVALID_KEY));
     }
 }
 
@@ -125,11 +125,11 @@ async fn a_layer_with_a_scope_inside_one_without_is_reported() {
         let inner = bench.layer().name("inner").scope(|_| Some("acme".to_owned()));
         let router = counted(&bench.ledger, number).layer(inner).layer(bench.layer());
         let server = serve(router).await;
-        server.post("/orders", "k").await.is_problem(500, ProblemType::Misconfigured.code());
+        server.post("/orders", "k").await.is_problem(500, ProblemType::MISCONFIGURED.code());
         let (outcomes, problems) = reported(&events);
         // The inner one's refusal is the response that the outer one handled.
         assert_eq!(outcomes, [Ending::Invalid.as_str(), Ending::Failed.as_str()]);
-        assert_eq!(problems, [ProblemType::Misconfigured.code()]);
+        assert_eq!(problems, [ProblemType::MISCONFIGURED.code()]);
     }
 }
 
@@ -178,7 +178,7 @@ async fn an_intended_stream_is_no_value_that_was_not_kept_and_a_large_response_i
             assert_eq!(live.header("idempotent-stored"), Some("false"));
             assert_eq!(events.take("the value is not kept").len(), 0, "{path}");
             let repeat = server.post(path, "k").await;
-            repeat.is_problem(409, ProblemType::ResultNotRetained.code());
+            repeat.is_problem(409, ProblemType::RESULT_NOT_RETAINED.code());
         }
         let large = server.post("/announced", "k").await;
         assert_eq!(large.header("idempotent-stored"), Some("false"));
@@ -204,7 +204,7 @@ fn is_own_format(reply: &Reply, problem: ProblemType) {
     assert_eq!(reply.header("cache-control"), Some("no-store"));
     assert_eq!(
         reply.header("retry-after").is_some(),
-        problem.is_transient() && problem != ProblemType::BodyIncomplete
+        problem.is_transient() && problem != problem::BODY_INCOMPLETE
     );
 }
 
@@ -220,7 +220,7 @@ async fn a_service_writes_refusals_in_its_own_format() {
         let runs = bench.runs();
         let first = tokio::spawn(send(server.keyed("/orders", "k")));
         until(|| bench.runs() == runs + 1).await;
-        is_own_format(&server.post("/orders", "k").await, ProblemType::InProgress);
+        is_own_format(&server.post("/orders", "k").await, ProblemType::IN_PROGRESS);
         gate.admit(1);
         assert_eq!(first.await.unwrap().status, 200);
         let status = bench.layer().on_refusal(own_format).status();
@@ -250,7 +250,7 @@ async fn a_hook_may_change_the_usual_response_or_leave_it() {
         assert_eq!(changed.header("content-type"), Some("application/problem+json"));
         assert_eq!(changed.header("cache-control"), Some("private"));
         let usual = send(server.request(Method::POST, "/orders")).await;
-        usual.is_problem(400, ProblemType::MissingKey.code());
+        usual.is_problem(400, ProblemType::MISSING_KEY.code());
         assert_eq!(usual.header("tenant"), None);
     }
 }
@@ -283,10 +283,10 @@ async fn layers_further_out_find_the_problem_in_the_extensions() {
                 let reply = server.post_body("/orders", key, body).await;
                 reply.header("seen").unwrap().to_owned()
             };
-            assert_eq!(seen("\"open", "").await, ProblemType::InvalidKey.code());
+            assert_eq!(seen("\"open", "").await, ProblemType::INVALID_KEY.code());
             assert_eq!(seen("k", "one").await, "none");
             assert_eq!(seen("k", "one").await, "none");
-            assert_eq!(seen("k", "two").await, ProblemType::PayloadMismatch.code());
+            assert_eq!(seen("k", "two").await, ProblemType::PAYLOAD_MISMATCH.code());
         }
     }
 }
@@ -297,7 +297,7 @@ async fn a_hook_that_panics_is_logged_and_the_client_gets_the_usual_response() {
         let events = events::collect();
         let layer = bench.layer().on_refusal(|_, _| panic!("the hook panics, as it should"));
         let server = bench.serve(layer, number).await;
-        server.post("/orders", "\"open").await.is_problem(400, ProblemType::InvalidKey.code());
+        server.post("/orders", "\"open").await.is_problem(400, ProblemType::INVALID_KEY.code());
         let [panicked] = &events.take("a hook panicked and was ignored")[..] else {
             panic!("not told");
         };
@@ -324,13 +324,13 @@ async fn form_refusals(server: &Server, tokens: &FormTokens) -> Vec<(Reply, Prob
     let foreign = send_as("bob", &token).await;
     assert_eq!(send_as("ada", &token).await.status, 200);
     vec![
-        (foreign, ProblemType::FormTokenForeign),
-        (send_as("ada", &token).await, ProblemType::FormTokenUsed),
-        (send_as("ada", "42").await, ProblemType::FormTokenUnknown),
-        (send(post().header("user", "ada")).await, ProblemType::FormTokenMissing),
-        (send(post()).await, ProblemType::ScopeMissing),
-        (send_as("panics", &token).await, ProblemType::Misconfigured),
-        (send(post().body("123456789")).await, ProblemType::BodyTooLarge),
+        (foreign, problem::FORM_TOKEN_FOREIGN),
+        (send_as("ada", &token).await, problem::FORM_TOKEN_USED),
+        (send_as("ada", "42").await, problem::FORM_TOKEN_UNKNOWN),
+        (send(post().header("user", "ada")).await, problem::FORM_TOKEN_MISSING),
+        (send(post()).await, problem::SCOPE_MISSING),
+        (send_as("panics", &token).await, ProblemType::MISCONFIGURED),
+        (send(post().body("123456789")).await, problem::BODY_TOO_LARGE),
     ]
 }
 
@@ -359,7 +359,7 @@ async fn each_form_is_reported_once() {
 
         let token = tokens.issue(Some("ada")).await.unwrap();
         let again = || server.request(Method::POST, "/orders").header("user", "ada");
-        let failed = Some(ProblemType::HandlerFailed);
+        let failed = Some(problem::HANDLER_FAILED);
         for (ending, problem) in
             [(Ending::Failed, None), (Ending::Panicked, failed), (Ending::Executed, None)]
         {

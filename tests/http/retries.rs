@@ -172,8 +172,8 @@ async fn a_key_used_for_another_payload_is_not_sent_again() {
 
 #[tokio::test]
 async fn what_will_not_change_is_not_sent_again() {
-    let duplicate = [(CODE_HEADER, ProblemType::Duplicate.code()), ("retry-after", "1")];
-    let unreadable = [(CODE_HEADER, ProblemType::ResultUnreadable.code())];
+    let duplicate = [(CODE_HEADER, ProblemType::DUPLICATE.code()), ("retry-after", "1")];
+    let unreadable = [(CODE_HEADER, ProblemType::RESULT_UNREADABLE.code())];
     let script = Script::new(move |request| match request {
         0 => with(422, &[("retry-after", "1")]),
         1 => with(409, &duplicate),

@@ -137,7 +137,7 @@ async fn the_log_says_what_is_set_up_wrongly_and_the_answer_does_not() {
         let key = secret();
         let layer = bench.layer().retention(Duration::ZERO);
         let refused = bench.serve(layer, number).await.post("/orders", &key).await;
-        refused.is_problem(500, ProblemType::Misconfigured.code());
+        refused.is_problem(500, ProblemType::MISCONFIGURED.code());
         let reason = "`retention` cannot be 0s";
         assert!(!refused.text().contains(reason), "{refused:?}");
         let log = log.text();

@@ -31,7 +31,7 @@ async fn a_layer_that_cannot_work_refuses_keyed_requests_and_no_others() {
             assert!(layer.clone().validate().is_err());
             let server = bench.serve(layer, number).await;
             let refused = server.post("/orders", "k").await;
-            refused.is_problem(500, ProblemType::Misconfigured.code());
+            refused.is_problem(500, ProblemType::MISCONFIGURED.code());
             assert!(refused.text().contains("it was not handled"), "{refused:?}");
             assert_eq!(bench.runs(), before);
             assert_eq!(send(server.request(Method::POST, "/orders")).await.status, 200);
@@ -47,7 +47,7 @@ async fn a_layer_without_a_place_for_keys_refuses_all_that_it_guards() {
         for layer in [bench.layer(), bench.layer().require_key(), bench.layer().ambient_only()] {
             let server = bench.serve(layer.headers([]), number).await;
             for request in [server.keyed("/orders", "k"), server.request(Method::POST, "/orders")] {
-                send(request).await.is_problem(500, ProblemType::Misconfigured.code());
+                send(request).await.is_problem(500, ProblemType::MISCONFIGURED.code());
             }
             assert_eq!(bench.runs(), 0);
         }
@@ -217,7 +217,7 @@ async fn a_repeat_waits_as_configured_only_where_that_is_asked_for() {
         let server = bench.serve(bench.layer(), held(&gate)).await;
         let first = tokio::spawn(send(server.keyed("/orders", "k")));
         until(|| bench.runs() == 1).await;
-        server.post("/orders", "k").await.is_problem(409, ProblemType::InProgress.code());
+        server.post("/orders", "k").await.is_problem(409, ProblemType::IN_PROGRESS.code());
         let (neighbour, store) = bench.neighbour().await;
         let layer = IdempotencyLayer::new(&neighbour, "shop").wait_from_config();
         let patient = bench.serve(layer, number).await;
@@ -239,7 +239,7 @@ async fn a_layer_has_a_message_of_its_own_for_requests_in_progress() {
         until(|| bench.runs() == 1).await;
         let told = async |server: &crate::server::Server, text: &str| {
             let repeat = server.post("/orders", "k").await;
-            repeat.is_problem(409, ProblemType::InProgress.code());
+            repeat.is_problem(409, ProblemType::IN_PROGRESS.code());
             assert!(repeat.text().contains(text), "{repeat:?}");
         };
         told(&server, "the configured text").await;
@@ -268,7 +268,7 @@ async fn a_layer_can_go_on_without_the_store_whatever_others_do() {
         let open = bench.serve(layer.on_store_error(OnStoreError::Run), number).await;
         store.all_down();
         let refused = answer(&bench, tokio::spawn(send(careful.keyed("/orders", "k")))).await;
-        refused.is_problem(503, ProblemType::StoreUnavailable.code());
+        refused.is_problem(503, ProblemType::STORE_UNAVAILABLE.code());
         let ran = answer(&bench, tokio::spawn(send(open.keyed("/orders", "k")))).await;
         assert_eq!((ran.status.as_u16(), ran.text()), (200, "run 1"));
         assert_eq!(ran.header("idempotent-stored"), Some("false"));
@@ -287,7 +287,7 @@ async fn a_layer_can_hold_back_what_is_not_recorded_whatever_others_do() {
         store.all_down();
         gate.admit(1);
         let first = answer(&bench, first).await;
-        first.is_problem(503, ProblemType::NotRecorded.code());
+        first.is_problem(503, ProblemType::NOT_RECORDED.code());
     }
 }
 
@@ -308,6 +308,6 @@ async fn a_handler_that_runs_for_too_long_loses_its_key() {
         .await;
         assert_eq!(bench.runs(), 2);
         gate.admit(1);
-        first.await.unwrap().is_problem(409, ProblemType::Superseded.code());
+        first.await.unwrap().is_problem(409, ProblemType::SUPERSEDED.code());
     }
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body_util::channel::Channel;
-use idempotent_http::{IdempotencyLayer, Streaming};
+use idempotent_http::{IdempotencyLayer, Streaming, problem};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::{Config, Error, Mode};
 use std::convert::Infallible;
@@ -24,11 +24,11 @@ async fn a_body_over_the_limit_is_refused_whether_or_not_it_is_announced() {
         // Nothing of it is sent: the announcement is enough.
         let announced = format!("{HEAD}content-length: 9\r\n\r\n");
         let refused = server.write(announced.as_bytes()).await;
-        refused.is_problem(413, ProblemType::BodyTooLarge.code());
+        refused.is_problem(413, problem::BODY_TOO_LARGE.code());
         let chunked =
             format!("{HEAD}transfer-encoding: chunked\r\n\r\n5\r\n12345\r\n4\r\n6789\r\n");
         let refused = server.write(chunked.as_bytes()).await;
-        refused.is_problem(413, ProblemType::BodyTooLarge.code());
+        refused.is_problem(413, problem::BODY_TOO_LARGE.code());
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
         let fits = server.post_body("/orders", "k", "12345678").await;
         fits.is_first(200, "run 1");
@@ -67,7 +67,7 @@ async fn an_upload_that_breaks_off_leaves_no_record() {
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
         let malformed = format!("{HEAD}transfer-encoding: chunked\r\n\r\nnot a length\r\n");
         let refused = server.write(malformed.as_bytes()).await;
-        refused.is_problem(400, ProblemType::BodyIncomplete.code());
+        refused.is_problem(400, problem::BODY_INCOMPLETE.code());
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
         server.post_body("/orders", "k", "another").await.is_first(200, "run 1");
     }
@@ -115,14 +115,14 @@ async fn flows_and_is_not_retained(
 
 pub(crate) async fn not_retained(bench: &Bench, server: &Server) {
     let repeat = server.post("/orders", "k").await;
-    repeat.is_problem(409, ProblemType::ResultNotRetained.code());
+    repeat.is_problem(409, ProblemType::RESULT_NOT_RETAINED.code());
     assert_eq!(bench.runs(), 1);
 }
 
 /// The status of the response that was not retained, as a repeat is told.
 #[track_caller]
 pub(crate) fn original_status(repeat: &Reply) -> Option<u64> {
-    repeat.is_problem(409, ProblemType::ResultNotRetained.code());
+    repeat.is_problem(409, ProblemType::RESULT_NOT_RETAINED.code());
     assert!(repeat.text().contains("(it was not handled again)"), "{repeat:?}");
     let problem: serde_json::Value = serde_json::from_slice(&repeat.body).unwrap();
     problem.get("original_status").map(|status| status.as_u64().unwrap())
@@ -250,7 +250,7 @@ async fn what_the_instance_does_not_keep_is_marked_as_not_stored() {
             assert_eq!(first.status, 200);
             assert_eq!(first.header("idempotent-stored"), Some("false"), "{path}");
             let repeat = server.post(path, "k").await;
-            repeat.is_problem(409, ProblemType::ResultNotRetained.code());
+            repeat.is_problem(409, ProblemType::RESULT_NOT_RETAINED.code());
             assert_eq!(bench.ledger.ran(path), 1);
         }
         let small = bench.serve(bench.layer(), number).await;
@@ -303,7 +303,7 @@ async fn a_response_that_breaks_off_is_500_and_frees_the_key() {
         };
         let server = bench.serve(bench.layer(), breaks_first).await;
         let broken = server.post("/orders", "k").await;
-        broken.is_problem(500, ProblemType::HandlerFailed.code());
+        broken.is_problem(500, problem::HANDLER_FAILED.code());
         server.post("/orders", "k").await.is_first(200, "run 2");
     }
 }

@@ -7,7 +7,7 @@ use crate::sizes::original_status;
 use axum::Router;
 use axum::response::IntoResponse as _;
 use http::{Method, StatusCode};
-use idempotent_http::{IdempotencyLayer, StatusService, Streaming};
+use idempotent_http::{IdempotencyLayer, StatusService, Streaming, problem};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::testing::Ledger;
 use idempotent_runtime::{Abandon, Error, Mode};
@@ -44,7 +44,7 @@ async fn a_key_is_unknown_then_in_progress_then_answered() {
     for bench in both().await {
         let gate = Gate::shut();
         let server = serves(&bench, &gate).await;
-        ask(&server, "k").await.is_problem(404, ProblemType::UnknownKey.code());
+        ask(&server, "k").await.is_problem(404, problem::UNKNOWN_KEY.code());
         assert_eq!((bench.runs(), bench.records().await), (0, 0));
 
         let first = tokio::spawn(send(server.keyed("/orders", "k")));
@@ -61,7 +61,7 @@ async fn a_key_is_unknown_then_in_progress_then_answered() {
             assert!(done.is_replay());
             assert_eq!(done.header("idempotent-status"), Some("200"));
         }
-        ask(&server, "other").await.is_problem(404, ProblemType::UnknownKey.code());
+        ask(&server, "other").await.is_problem(404, problem::UNKNOWN_KEY.code());
         assert_eq!(bench.runs(), 1);
     }
 }
@@ -137,10 +137,10 @@ async fn the_key_of_another_principal_is_unknown() {
         let done = ask_as("bob").await;
         // Nothing tells them apart from a key that does not exist.
         for reply in [&unknown, &running, &done] {
-            reply.is_problem(404, ProblemType::UnknownKey.code());
+            reply.is_problem(404, problem::UNKNOWN_KEY.code());
             assert_eq!(reply.body, unknown.body);
         }
-        ask(&server, "k").await.is_problem(403, ProblemType::ScopeMissing.code());
+        ask(&server, "k").await.is_problem(403, problem::SCOPE_MISSING.code());
         assert_eq!(bench.runs(), 1);
     }
 }
@@ -158,10 +158,10 @@ async fn keys_that_have_no_answer_say_why() {
         for key in ["failed", "stream", "blocked"] {
             server.post("/orders", key).await;
         }
-        ask(&server, "failed").await.is_problem(404, ProblemType::UnknownKey.code());
+        ask(&server, "failed").await.is_problem(404, problem::UNKNOWN_KEY.code());
         let stream = ask(&server, "stream").await;
         assert_eq!(original_status(&stream), Some(200));
-        ask(&server, "blocked").await.is_problem(409, ProblemType::OutcomeUnknown.code());
+        ask(&server, "blocked").await.is_problem(409, ProblemType::OUTCOME_UNKNOWN.code());
         assert_eq!(bench.runs(), 3);
     }
 }
@@ -180,7 +180,7 @@ async fn a_key_whose_server_died_is_in_progress_until_its_lease_ends_and_then_un
         let server = serves(&bench, &gate).await;
         assert_eq!(ask(&server, "k").await.status, 202);
         bench.pass(Duration::from_secs(31)).await;
-        ask(&server, "k").await.is_problem(404, ProblemType::UnknownKey.code());
+        ask(&server, "k").await.is_problem(404, problem::UNKNOWN_KEY.code());
         first.abort();
     }
 }
@@ -190,8 +190,8 @@ async fn what_is_not_a_question_about_a_key_is_refused() {
     for bench in both().await {
         let server = serves(&bench, &Gate::shut()).await;
         let without = send(server.request(Method::GET, "/orders/status")).await;
-        without.is_problem(400, ProblemType::MissingKey.code());
-        ask(&server, "\"open").await.is_problem(400, ProblemType::InvalidKey.code());
+        without.is_problem(400, ProblemType::MISSING_KEY.code());
+        ask(&server, "\"open").await.is_problem(400, ProblemType::INVALID_KEY.code());
         for method in [Method::POST, Method::PUT, Method::DELETE] {
             let reply = send(server.request(method, "/orders/status").header(KEY, "k")).await;
             assert_eq!(
@@ -212,7 +212,7 @@ async fn a_store_that_does_not_answer_is_told() {
         let server = serve_both(&layer, of_orders(&layer), handler(&bench.ledger, number)).await;
         store.all_down();
         let refused = ask(&server, "k").await;
-        refused.is_problem(503, ProblemType::StoreUnavailable.code());
+        refused.is_problem(503, ProblemType::STORE_UNAVAILABLE.code());
         assert!(refused.retry_after() >= 1);
     }
 }
@@ -267,7 +267,7 @@ async fn an_answer_that_cannot_be_read_is_an_error_that_operators_hear_of() {
         let damaged = bench.operation("/orders", "k").mode(Mode::Strong);
         damaged.run(async { Ok::<_, Error>(42) }).await.unwrap();
         let events = events::collect();
-        ask(&server, "k").await.is_problem(500, ProblemType::ResultUnreadable.code());
+        ask(&server, "k").await.is_problem(500, ProblemType::RESULT_UNREADABLE.code());
         let [told] = &events.take("refused")[..] else { panic!("not told") };
         assert!(told.fields.contains_key("error"), "{told:?}");
     }

@@ -5,7 +5,7 @@ use crate::client::Reply;
 use crate::server::{Run, Server};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use idempotent_http::NoStore;
+use idempotent_http::{NoStore, problem};
 use idempotent_runtime::Abandon;
 use idempotent_runtime::problem::ProblemType;
 
@@ -106,7 +106,7 @@ async fn panics(run: Run) -> String {
 
 /// What a client is told of a handler that panicked.
 fn failed(reply: &Reply) {
-    reply.is_problem(500, ProblemType::HandlerFailed.code());
+    reply.is_problem(500, problem::HANDLER_FAILED.code());
     assert!(reply.text().contains("(it was handled, at least in part)"), "{reply:?}");
     assert!(!reply.text().contains("as it should"), "{reply:?}");
 }
@@ -147,7 +147,7 @@ async fn a_panic_blocks_the_key_of_what_must_not_be_repeated() {
         let server = bench.serve(bench.layer().abandon(Abandon::Block), panics).await;
         failed(&server.post("/orders", "k").await);
         let blocked = server.post("/orders", "k").await;
-        blocked.is_problem(409, ProblemType::OutcomeUnknown.code());
+        blocked.is_problem(409, ProblemType::OUTCOME_UNKNOWN.code());
         assert_eq!(bench.runs(), 1);
     }
 }

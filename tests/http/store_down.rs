@@ -30,7 +30,7 @@ async fn while_the_store_is_down_requests_are_refused_and_nothing_runs() {
         let server = bench.serve(IdempotencyLayer::new(&neighbour, "shop"), number).await;
         store.all_down();
         let refused = answer(&bench, tokio::spawn(send(server.keyed("/orders", "k")))).await;
-        refused.is_problem(503, ProblemType::StoreUnavailable.code());
+        refused.is_problem(503, ProblemType::STORE_UNAVAILABLE.code());
         assert!(refused.retry_after() >= 1);
         assert_eq!(bench.runs(), 0);
         // A request without a key needs no store.
@@ -93,7 +93,7 @@ async fn a_response_that_is_not_recorded_can_be_held_back_until_it_is() {
         store.all_down();
         gate.admit(1);
         let first = answer(&bench, first).await;
-        first.is_problem(503, ProblemType::NotRecorded.code());
+        first.is_problem(503, ProblemType::NOT_RECORDED.code());
         assert!(first.retry_after() >= 1);
         store.all_up();
         until_async(|| async {
@@ -131,7 +131,7 @@ async fn a_redis_that_is_killed_refuses_requests_and_lets_the_running_one_answer
     until(|| bench.runs() == 1).await;
     signal(redis.process(), "KILL");
     let refused = server.post("/orders", "other").await;
-    refused.is_problem(503, ProblemType::StoreUnavailable.code());
+    refused.is_problem(503, ProblemType::STORE_UNAVAILABLE.code());
     gate.admit(1);
     first.await.unwrap().is_not_stored(200, "run 1");
     assert_eq!(bench.runs(), 1);
@@ -146,7 +146,7 @@ async fn a_redis_that_stands_still_refuses_requests_and_records_the_running_one_
     until(|| bench.runs() == 1).await;
     redis.pause();
     let refused = server.post("/orders", "other").await;
-    refused.is_problem(503, ProblemType::StoreUnavailable.code());
+    refused.is_problem(503, ProblemType::STORE_UNAVAILABLE.code());
     gate.admit(1);
     let first = first.await.unwrap();
     first.is_not_stored(200, "run 1");
@@ -171,7 +171,7 @@ async fn a_full_redis_refuses_requests_and_stores_the_answer_of_the_running_one(
     };
     limit("1").await;
     let refused = server.post("/orders", "other").await;
-    refused.is_problem(503, ProblemType::StoreFull.code());
+    refused.is_problem(503, ProblemType::STORE_FULL.code());
     gate.admit(1);
     let first = first.await.unwrap();
     first.is_first(200, "run 1");

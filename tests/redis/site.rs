@@ -3,12 +3,11 @@
 use crate::message;
 use ::redis::AsyncCommands;
 use ::redis::aio::MultiplexedConnection;
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::protocol::{BeginRequest, IfGone, StoreExt as _};
 use idempotent_runtime::store::{Claim, RedisStore, State, Store, StoreErrorKind, Token};
 use idempotent_runtime::testing::Ledger;
-use idempotent_runtime::{
-    Abandon, Config, Current, Drained, Error, Idempotency, Mode, Operation, current,
-};
+use idempotent_runtime::{Abandon, Config, Current, Error, Idempotency, Mode, Operation, current};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::pin::pin;

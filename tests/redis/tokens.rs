@@ -1,7 +1,8 @@
 //! One-time tokens on real servers.
 
+use idempotent_runtime::Idempotency;
 use idempotent_runtime::store::RedisStore;
-use idempotent_runtime::{Consumed, Idempotency, Tokens};
+use idempotent_runtime::tokens::{Consumed, Tokens};
 use support::redis::{RedisServer, binaries};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Names more server binaries, separated by white space, for [`binaries`].
-const MORE_SERVERS: &str = "IDEMPOTENT_SERVERS";
+const MORE_SERVERS: &str = "REDIS_SERVERS_UNDER_TEST";
 
 /// Time limit for the start of a server.
 const START: Duration = Duration::from_secs(30);

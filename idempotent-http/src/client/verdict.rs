@@ -1,5 +1,6 @@
 //! The retry decision about an answer.
 
+use crate::problem;
 use http::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use http::{Response, StatusCode};
 use idempotent_runtime::problem::{CODE_HEADER, ProblemType};
@@ -18,7 +19,7 @@ impl Verdict {
     pub(super) fn of<B>(answer: &Response<B>) -> Self {
         let after = retry_after(answer.headers(), SystemTime::now());
         let again = match problem_code(answer.headers()) {
-            Some(code) => ProblemType::from_code(code).is_some_and(ProblemType::is_transient),
+            Some(code) => problem::from_code(code).is_some_and(ProblemType::is_transient),
             None => match answer.status() {
                 StatusCode::CONFLICT => after.is_some(),
                 status => is_transient(status),
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_code_of_a_problem_goes_before_its_status() {
-        for kind in ProblemType::ALL {
+        for kind in problem::all() {
             let headers = [(CODE_HEADER, kind.code()), ("retry-after", "2")];
             let expected = if kind.is_transient() { after(2) } else { Verdict::Final };
             assert_eq!(verdict(kind.status(), &headers), expected, "{}", kind.code());

@@ -2,6 +2,7 @@
 
 use super::PROBLEM_SCHEMA;
 use crate::key::MAX_LENGTH;
+use crate::problem::TOO_MANY_KEYS;
 use crate::settings::{Presence, Settings, Usage};
 use idempotent_runtime::problem::{MEDIA_TYPE, ProblemType};
 use utoipa::openapi::header::{Header, HeaderBuilder};
@@ -59,7 +60,7 @@ pub(super) fn problem(kinds: &[ProblemType]) -> Response {
         .header("Idempotency-Problem", code.build())
         .content(MEDIA_TYPE, content);
     let says_when = |kind: &ProblemType| {
-        kind.status() == 503 || matches!(kind, ProblemType::InProgress | ProblemType::TooManyKeys)
+        kind.status() == 503 || matches!(*kind, ProblemType::IN_PROGRESS | TOO_MANY_KEYS)
     };
     if kinds.iter().any(says_when) {
         response = response.header("Retry-After", retry_after());
@@ -92,7 +93,7 @@ pub(super) fn problem_schema() -> Schema {
     let text = |description: &str| {
         ObjectBuilder::new().schema_type(Type::String).description(Some(description))
     };
-    let uri = text("The stable address of the problem's description.")
+    let uri = text("The stable URI of the problem's type, which ends in its code.")
         .format(Some(SchemaFormat::Custom("uri".to_owned())));
     let status = ObjectBuilder::new().schema_type(Type::Integer).description(Some("The status."));
     let members = [

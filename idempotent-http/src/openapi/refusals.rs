@@ -1,6 +1,7 @@
 //! The problems in a document: all those that are possible with the settings of a layer.
 
 use crate::payload::Payload;
+use crate::problem;
 use crate::scope::Scope;
 use crate::settings::{Presence, Settings, Usage};
 use idempotent_runtime::problem::ProblemType;
@@ -26,10 +27,10 @@ impl Part {
 /// The problems that requests are answered with, by status.
 pub(super) fn refusals(settings: &Settings) -> BTreeMap<u16, Vec<ProblemType>> {
     let mut by_status = BTreeMap::<u16, Vec<_>>::new();
-    for kind in ProblemType::ALL {
-        // A problem too many in the document is better than one too few.
-        if part(*kind, settings).unwrap_or(Part::Possible) == Part::Possible {
-            by_status.entry(kind.status()).or_default().push(*kind);
+    for kind in problem::all() {
+        // A client that is told too much is better off than one that is told too little.
+        if part(kind, settings).unwrap_or(Part::Possible) == Part::Possible {
+            by_status.entry(kind.status()).or_default().push(kind);
         }
     }
     by_status
@@ -39,43 +40,44 @@ pub(super) fn refusals(settings: &Settings) -> BTreeMap<u16, Vec<ProblemType>> {
 ///
 /// Settings that the configuration of an instance may change while it runs rule nothing out.
 pub(super) fn part(kind: ProblemType, settings: &Settings) -> Option<Part> {
-    use ProblemType as P;
     let guards_exchange = settings.usage == Usage::Exchange;
     Some(match kind {
-        P::InvalidKey
-        | P::InProgress
-        | P::OutcomeUnknown
-        | P::Superseded
-        | P::NotRecorded
-        | P::ResultNotRetained
-        | P::ResultUnreadable
-        | P::StoreUnavailable
-        | P::StoreFull
-        | P::NotReplicated
-        | P::ShuttingDown
-        | P::Misconfigured => Part::Possible,
+        ProblemType::INVALID_KEY
+        | ProblemType::IN_PROGRESS
+        | ProblemType::OUTCOME_UNKNOWN
+        | ProblemType::SUPERSEDED
+        | ProblemType::NOT_RECORDED
+        | ProblemType::RESULT_NOT_RETAINED
+        | ProblemType::RESULT_UNREADABLE
+        | ProblemType::STORE_UNAVAILABLE
+        | ProblemType::STORE_FULL
+        | ProblemType::NOT_REPLICATED
+        | ProblemType::SHUTTING_DOWN
+        | ProblemType::MISCONFIGURED => Part::Possible,
         // Functions further in need a key where the layer needs none, and have modes and
         // fingerprints of their own.
-        P::MissingKey => {
+        ProblemType::MISSING_KEY => {
             Part::possible_if(!guards_exchange || settings.presence == Presence::Required)
         }
-        P::Duplicate => Part::possible_if(!guards_exchange),
-        P::PayloadMismatch => {
+        ProblemType::DUPLICATE => Part::possible_if(!guards_exchange),
+        ProblemType::PAYLOAD_MISMATCH => {
             Part::possible_if(!guards_exchange || settings.payload != Payload::Ignored)
         }
-        // Without an exchange to guard, the server starts and drops the handlers.
-        P::Overloaded | P::HandlerFailed => Part::possible_if(guards_exchange),
-        P::TooManyKeys => Part::possible_if(guards_exchange && settings.quota.is_some()),
-        P::BodyTooLarge | P::BodyIncomplete | P::BodyUndecodable => {
+        // Without an exchange to guard, handlers are started and dropped by the server.
+        problem::OVERLOADED | problem::HANDLER_FAILED => Part::possible_if(guards_exchange),
+        problem::TOO_MANY_KEYS => Part::possible_if(guards_exchange && settings.quota.is_some()),
+        problem::BODY_TOO_LARGE | problem::BODY_INCOMPLETE | problem::BODY_UNDECODABLE => {
             Part::possible_if(guards_exchange || settings.sources.reads_body())
         }
-        P::ScopeMissing => Part::possible_if(settings.scope.is_some()),
-        P::ScopeUnavailable => Part::possible_if(matches!(settings.scope, Some(Scope::Later(_)))),
-        P::UnknownKey
-        | P::FormTokenMissing
-        | P::FormTokenUsed
-        | P::FormTokenUnknown
-        | P::FormTokenForeign => Part::Elsewhere,
+        problem::SCOPE_MISSING => Part::possible_if(settings.scope.is_some()),
+        problem::SCOPE_UNAVAILABLE => {
+            Part::possible_if(matches!(settings.scope, Some(Scope::Later(_))))
+        }
+        problem::UNKNOWN_KEY
+        | problem::FORM_TOKEN_MISSING
+        | problem::FORM_TOKEN_USED
+        | problem::FORM_TOKEN_UNKNOWN
+        | problem::FORM_TOKEN_FOREIGN => Part::Elsewhere,
         _ => return None,
     })
 }

@@ -1,5 +1,6 @@
 use super::refusals::{Part, part};
 use super::*;
+use crate::problem;
 use crate::{KeySource, Payload};
 use http::HeaderName;
 use http::request::Parts;
@@ -134,9 +135,9 @@ fn refusals_are_those_of_the_layer() {
 #[test]
 fn every_problem_is_documented_or_cannot_happen() {
     let variations = variations();
-    for kind in ProblemType::ALL {
+    for kind in problem::all() {
         let parts: Vec<_> =
-            variations.iter().map(|(layer, ..)| part(*kind, &layer.settings())).collect();
+            variations.iter().map(|(layer, ..)| part(kind, &layer.settings())).collect();
         assert!(!parts.contains(&None), "{} is not classified", kind.code());
         // A problem that no variation causes belongs to another service.
         let is_elsewhere = parts.iter().all(|part| *part == Some(Part::Elsewhere));
@@ -235,7 +236,7 @@ fn replays_are_marked_where_responses_are_stored_only() {
 
 #[test]
 fn the_schema_has_the_members_of_a_problem() {
-    let problem = Problem::new(ProblemType::ResultNotRetained, "not again");
+    let problem = Problem::new(ProblemType::RESULT_NOT_RETAINED, "not again");
     let json = |problem: &Problem| -> Value { serde_json::from_str(&problem.to_json()).unwrap() };
     let (least, most) = (json(&problem), json(&problem.original_status(201)));
     let schema = serde_json::to_value(IdempotencyDocs::schema()).unwrap();

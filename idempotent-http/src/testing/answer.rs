@@ -5,6 +5,7 @@ use crate::body::BoxError;
 use crate::header::{IDEMPOTENCY_PROBLEM, IDEMPOTENT_REPLAYED, IDEMPOTENT_STORED};
 use crate::headers::{has_media_type, replayed};
 use crate::keeping::ChosenHeaders;
+use crate::problem;
 use crate::service::{NoStore, Streaming};
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -53,8 +54,8 @@ impl Answer {
     pub(super) fn kind(&self) -> Kind {
         let headers = self.response.headers();
         let code = headers.get(IDEMPOTENCY_PROBLEM).and_then(|code| code.to_str().ok());
-        match code.and_then(ProblemType::from_code) {
-            // Also if the handler passed on the refusal of a function further in.
+        match code.and_then(problem::from_code) {
+            // Also where the handler handed on what a function further in was refused with.
             Some(problem) => Kind::Refused(problem),
             None if headers.contains_key(IDEMPOTENT_REPLAYED) => Kind::Replay,
             None => Kind::Handled,

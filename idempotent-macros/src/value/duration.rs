@@ -1,4 +1,7 @@
 //! Durations: integers are seconds, strings carry their unit, anything else is a constant.
+//!
+//! Files and the environment of the runtime read the same strings; `tests/durations.txt` lists them
+//! for both.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -128,7 +131,7 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<u64> {
         return wrong(what, smaller_unit(name, number, unit));
     }
     let digits = number.replace('_', "");
-    if digits.is_empty() || digits.contains('-') {
+    if !number.starts_with(|c: char| c.is_ascii_digit()) || digits.contains('-') {
         return wrong(format!("`\"{value}\"` is not a duration"), format!("`{name} = \"5m\"`"));
     }
     digits
@@ -250,6 +253,21 @@ mod tests {
         assert_eq!(expire(parse_quote!("24h")), secs(86_400));
         assert_eq!(expire(parse_quote!("7d")), secs(604_800));
         assert_eq!(expire(parse_quote!("1_000s")), secs(1_000));
+    }
+
+    #[test]
+    fn the_texts_that_files_and_the_environment_read_are_read_alike() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/durations.txt");
+        let list = std::fs::read_to_string(path).unwrap();
+        let lines = list.lines().filter_map(|line| line.strip_prefix('"')?.rsplit_once("\" "));
+        let mut read = 0;
+        for (text, expected) in lines {
+            let literal = LitStr::new(text, Span::call_site());
+            let millis = from_text(&format_ident!("wait"), &literal).map(|it| it.to_string());
+            assert_eq!(millis.unwrap_or_else(|_| "refused".to_owned()), expected, "{text:?}");
+            read += 1;
+        }
+        assert!(read > 40, "{read} lines");
     }
 
     #[test]

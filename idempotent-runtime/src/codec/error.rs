@@ -1,5 +1,6 @@
 //! Error of encoding, decoding, sealing or opening a value.
 
+use crate::causes::unsaid;
 use std::{any::Any, error::Error, fmt};
 
 type Source = Box<dyn Error + Send + Sync>;
@@ -55,6 +56,6 @@ impl fmt::Debug for CodecError {
 
 impl Error for CodecError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        unsaid(&self.text, self.source.as_deref().map(|source| source as _))
     }
 }

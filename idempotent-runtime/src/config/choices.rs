@@ -2,9 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, ser::SerializeStruct};
 
-use super::ConfigError;
+use super::{ConfigError, draft::Scalar, values::Value};
 
 /// Declares an enum whose variants have one text form, shared by `as_str`, `Display`, `FromStr`
 /// and serde.
@@ -17,6 +17,7 @@ macro_rules! choice {
     ) => {
         $(#[$docs])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[non_exhaustive]
         pub enum $name {
             $($(#[$variant_docs])* #[serde(rename = $text)] $variant,)+
         }
@@ -29,7 +30,30 @@ macro_rules! choice {
                 }
             }
 
-            pub(super) const ACCEPTED: &'static [&'static str] = &[$($text),+];
+            const ACCEPTED: &'static [&'static str] = &[$($text),+];
+        }
+
+        impl Value for $name {
+            const IS_TEXT: bool = true;
+
+            fn read(value: &Scalar) -> Option<Self> {
+                match value {
+                    Scalar::Text(text) => text.parse().ok(),
+                    _ => None,
+                }
+            }
+
+            fn accepted() -> String {
+                one_of(Self::ACCEPTED)
+            }
+
+            fn write<S: SerializeStruct>(
+                &self,
+                name: &'static str,
+                out: &mut S,
+            ) -> Result<(), S::Error> {
+                out.serialize_field(name, self)
+            }
         }
 
         impl fmt::Display for $name {
@@ -44,10 +68,7 @@ macro_rules! choice {
             fn from_str(text: &str) -> Result<Self, ConfigError> {
                 match text {
                     $($text => Ok(Self::$variant),)+
-                    _ => {
-                        let accepted = one_of(Self::ACCEPTED);
-                        Err(ConfigError::refused($field, format!("{text:?}"), accepted))
-                    }
+                    _ => Err(ConfigError::refused($field, format!("{text:?}"), Self::accepted())),
                 }
             }
         }
@@ -107,7 +128,7 @@ choice! {
 }
 
 /// `"a", "b" or "c"`.
-pub(super) fn one_of(names: &[&str]) -> String {
+fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     match quoted.split_last() {
         Some((last, [])) => last.clone(),

@@ -3,14 +3,14 @@
 //! Files and environment differ in where names and values come from; what they mean is decided
 //! here, once. A configuration that leaves this module is valid.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{collections::BTreeMap, fmt};
 
 use super::{
-    Abandon, Config, ConfigError, Mode, OnStoreError, OnUnrecorded,
-    choices::one_of,
-    defaults, duration,
+    Config, ConfigError, Mode,
+    bounds::MAX_RETRY_COUNT,
     names::{Setting, Spelling},
-    validate,
+    settings,
+    values::{Millis, Value},
 };
 
 /// A value as it was read.
@@ -52,11 +52,11 @@ pub(super) struct Draft {
 
 /// Two names of one thing. `wait` is also what retries times interval amounts to.
 const SAME_THING: [(Setting, Setting); 5] = [
-    (Setting::Expire, Setting::ExpireTime),
-    (Setting::Mode, Setting::ReturnCachedResult),
-    (Setting::Wait, Setting::MaxRetryCount),
-    (Setting::Wait, Setting::RetryIntervalMs),
-    (Setting::RetryInterval, Setting::RetryIntervalMs),
+    (Setting("expire"), Setting("expire-time")),
+    (Setting("mode"), Setting("return-cached-result")),
+    (Setting("wait"), Setting("max-retry-count")),
+    (Setting("wait"), Setting("retry-interval-ms")),
+    (Setting("retry-interval"), Setting("retry-interval-ms")),
 ];
 
 impl Draft {
@@ -81,54 +81,25 @@ impl Draft {
             }
         }
         let mut config = base;
-        put(&mut config.key_prefix, self.text(Setting::KeyPrefix)?);
-        put(&mut config.message, self.text(Setting::Message)?);
-        put(&mut config.expire, self.duration(Setting::Expire)?);
-        put(&mut config.expire, self.duration(Setting::ExpireTime)?);
-        put(&mut config.wait, self.duration(Setting::Wait)?);
-        put(&mut config.lease, self.duration(Setting::Lease)?);
-        put(&mut config.max_run, self.duration(Setting::MaxRun)?);
-        put(&mut config.retry_interval, self.duration(Setting::RetryInterval)?);
-        put(&mut config.block_retention, self.duration(Setting::BlockRetention)?);
-        put(&mut config.cleanup_interval, self.duration(Setting::CleanupInterval)?);
-        put(&mut config.mode, self.choice(Setting::Mode, Mode::ACCEPTED)?);
-        let strong = self.truth(Setting::ReturnCachedResult)?;
-        put(
-            &mut config.mode,
-            strong.map(|strong| if strong { Mode::Strong } else { Mode::Reject }),
-        );
-        put(&mut config.abandon, self.choice(Setting::Abandon, Abandon::ACCEPTED)?);
-        put(
-            &mut config.on_store_error,
-            self.choice(Setting::OnStoreError, OnStoreError::ACCEPTED)?,
-        );
-        put(&mut config.on_unrecorded, self.choice(Setting::OnUnrecorded, OnUnrecorded::ACCEPTED)?);
-        put(&mut config.max_value_bytes, self.count(Setting::MaxValueBytes)?);
-        put(&mut config.max_concurrent, self.max_concurrent()?);
-        put(&mut config.log_keys, self.truth(Setting::LogKeys)?);
-        self.put_retries(&mut config)?;
-        validate::check(&config, &|setting| self.name(self.written_as(setting)))?;
+        settings::put(&self, &mut config)?;
+        self.put_names_of_the_java_system(&mut config)?;
+        settings::check(&config, &|setting| self.name(self.written_as(setting)))?;
         Ok(config)
     }
 
-    /// The Java system bounds a wait by retries times interval.
-    fn put_retries(&self, config: &mut Config) -> Result<(), ConfigError> {
-        let retries = self.count::<u32>(Setting::MaxRetryCount)?;
-        let interval = self.duration(Setting::RetryIntervalMs)?;
+    fn put_names_of_the_java_system(&self, config: &mut Config) -> Result<(), ConfigError> {
+        put(&mut config.expire, self.read(Setting("expire-time"))?);
+        let strong = self.read(Setting("return-cached-result"))?;
+        put(&mut config.mode, strong.map(|it| if it { Mode::Strong } else { Mode::Reject }));
+        // It bounds a wait by retries times interval.
+        let retries = self.read::<u32>(Setting("max-retry-count"))?;
+        let interval = self.read(Setting("retry-interval-ms"))?.map(|Millis(interval)| interval);
         put(&mut config.retry_interval, interval);
         if retries.is_some() || interval.is_some() {
-            let retries = retries.unwrap_or(defaults::MAX_RETRY_COUNT);
+            let retries = retries.unwrap_or(MAX_RETRY_COUNT);
             config.wait = config.retry_interval.saturating_mul(retries);
         }
         Ok(())
-    }
-
-    /// `null` means no bound, which is also what leaving it out means.
-    fn max_concurrent(&self) -> Result<Option<Option<usize>>, ConfigError> {
-        match self.given.get(&Setting::MaxConcurrent) {
-            Some(Scalar::Nothing) => Ok(Some(None)),
-            _ => Ok(self.count(Setting::MaxConcurrent)?.map(Some)),
-        }
     }
 
     fn name(&self, setting: Setting) -> String {
@@ -143,89 +114,35 @@ impl Draft {
             .map_or(setting, |(_, theirs)| theirs)
     }
 
-    /// A value that is not text. Environment variables are all text, so that a number or a truth
-    /// value in one is taken for what it looks like.
-    fn typed(&self, setting: Setting) -> Option<Scalar> {
-        let value = self.given.get(&setting)?;
-        Some(match value {
-            Scalar::Text(text) if self.spelling == Spelling::Env => match text.as_str() {
-                "true" => Scalar::Bool(true),
-                "false" => Scalar::Bool(false),
-                _ => text.parse().map_or_else(|_| value.clone(), Scalar::Int),
-            },
-            _ => value.clone(),
-        })
-    }
-
-    fn refused(&self, setting: Setting, value: &Scalar, accepted: &str) -> ConfigError {
-        ConfigError::refused(self.name(setting), value, accepted)
-    }
-
-    fn text(&self, setting: Setting) -> Result<Option<String>, ConfigError> {
-        match self.given.get(&setting) {
-            None => Ok(None),
-            Some(Scalar::Text(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(self.refused(setting, other, "text")),
-        }
-    }
-
-    fn duration(&self, setting: Setting) -> Result<Option<Duration>, ConfigError> {
-        let Some(value) = self.typed(setting) else {
-            return Ok(None);
+    /// The value of a setting, if it was given.
+    pub(super) fn read<T: Value>(&self, setting: Setting) -> Result<Option<T>, ConfigError> {
+        let Some(given) = self.given.get(&setting) else { return Ok(None) };
+        let value = match given {
+            Scalar::Text(text) if self.spelling == Spelling::Env && !T::IS_TEXT => typed(text),
+            _ => given.clone(),
         };
-        let millis = setting == Setting::RetryIntervalMs;
-        let read = match &value {
-            Scalar::Int(number) => {
-                let from = if millis { Duration::from_millis } else { Duration::from_secs };
-                u64::try_from(*number).ok().map(from)
-            }
-            Scalar::Text(text) => duration::parse(text).ok(),
-            _ => None,
-        };
-        read.map(Some).ok_or_else(|| {
-            let unit = if millis { "milliseconds" } else { "seconds" };
-            self.refused(
-                setting,
-                &value,
-                &format!("a whole number of {unit}, or {}", duration::EXAMPLES),
-            )
-        })
-    }
-
-    fn count<T: TryFrom<i128>>(&self, setting: Setting) -> Result<Option<T>, ConfigError> {
-        match self.typed(setting) {
-            None => Ok(None),
-            Some(value) => match &value {
-                Scalar::Int(number) => T::try_from(*number).ok(),
-                _ => None,
-            }
-            .map(Some)
-            .ok_or_else(|| self.refused(setting, &value, "a whole number")),
+        match T::read(&value) {
+            Some(value) => Ok(Some(value)),
+            None => Err(ConfigError::refused(self.name(setting), value, T::accepted())),
         }
     }
+}
 
-    fn truth(&self, setting: Setting) -> Result<Option<bool>, ConfigError> {
-        match self.typed(setting) {
-            None => Ok(None),
-            Some(Scalar::Bool(value)) => Ok(Some(value)),
-            Some(other) => Err(self.refused(setting, &other, "true or false")),
-        }
+/// The value of a variable that is not meant as text. Variables are all text, so that a number or a
+/// truth value in one is taken for what it looks like.
+fn typed(text: &str) -> Scalar {
+    match text {
+        "true" => Scalar::Bool(true),
+        "false" => Scalar::Bool(false),
+        _ => integer(text).map_or_else(|| Scalar::Text(text.to_owned()), Scalar::Int),
     }
+}
 
-    fn choice<T: std::str::FromStr>(
-        &self,
-        setting: Setting,
-        accepted: &[&str],
-    ) -> Result<Option<T>, ConfigError> {
-        let Some(value) = self.given.get(&setting) else {
-            return Ok(None);
-        };
-        match value {
-            Scalar::Text(text) => text.parse().ok(),
-            _ => None,
-        }
-        .map(Some)
-        .ok_or_else(|| self.refused(setting, value, &one_of(accepted)))
+/// Reads an integer, in which underscores may stand between and after the digits, as in Rust.
+fn integer(text: &str) -> Option<i128> {
+    match text.starts_with(|c: char| c.is_ascii_digit()) {
+        true => text.replace('_', "").parse().ok(),
+        false => text.parse().ok(),
     }
 }
 
@@ -238,6 +155,7 @@ fn put<T>(place: &mut T, given: Option<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn read(settings: &[(&str, Scalar)]) -> Result<Config, ConfigError> {
         let mut draft = Draft::new(Spelling::File);

@@ -1,6 +1,7 @@
 //! Durations as text: a whole number and one unit, `"300ms"`, `"5s"`, `"5m"`, `"24h"`, `"7d"`.
 //!
-//! [`parse`] and [`display`] are inverse on whole milliseconds.
+//! [`parse`] and [`display`] are inverse on whole milliseconds. The attribute reads the same texts;
+//! `tests/durations.txt` lists them for both.
 
 use std::{fmt, time::Duration};
 
@@ -31,11 +32,12 @@ impl fmt::Display for DurationError {
     }
 }
 
-/// Reads a whole number and one unit, without spaces.
+/// Reads a whole number and one unit, without spaces. Underscores may stand between and after the
+/// digits of the number, as in Rust.
 pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    if number.is_empty() {
+    if !number.starts_with(|c: char| c.is_ascii_digit()) {
         return Err(DurationError::NoNumber);
     }
     if unit.is_empty() {
@@ -44,6 +46,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     let (_, millis) =
         UNITS.iter().find(|(name, _)| *name == unit).ok_or(DurationError::UnknownUnit)?;
     number
+        .replace('_', "")
         .parse::<u64>()
         .ok()
         .and_then(|number| number.checked_mul(*millis))
@@ -81,18 +84,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_mean_what_they_say() {
-        assert_eq!(parse("300ms"), Ok(Duration::from_millis(300)));
-        assert_eq!(parse("5s"), Ok(Duration::from_secs(5)));
-        assert_eq!(parse("5m"), Ok(Duration::from_secs(300)));
-        assert_eq!(parse("24h"), Ok(Duration::from_secs(86_400)));
-        assert_eq!(parse("7d"), Ok(Duration::from_secs(7 * 86_400)));
-        assert_eq!(parse("0s"), Ok(Duration::ZERO));
+    fn the_texts_that_the_attribute_reads_are_read_alike() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/durations.txt");
+        let list = std::fs::read_to_string(path).unwrap();
+        let lines = list.lines().filter_map(|line| line.strip_prefix('"')?.rsplit_once("\" "));
+        let mut read = 0;
+        for (text, expected) in lines {
+            let millis = parse(text).map(|duration| duration.as_millis().to_string());
+            assert_eq!(millis.unwrap_or_else(|_| "refused".to_owned()), expected, "{text:?}");
+            read += 1;
+        }
+        assert!(read > 40, "{read} lines");
     }
 
     #[test]
     fn what_is_not_a_duration_says_why() {
-        for text in ["", "s", "-5s", " 5s", "fast", "½s"] {
+        for text in ["", "s", "-5s", " 5s", "fast", "½s", "_5s"] {
             assert_eq!(parse(text), Err(DurationError::NoNumber), "{text:?}");
         }
         assert_eq!(parse("300"), Err(DurationError::NoUnit));

@@ -9,8 +9,7 @@ use super::{
 };
 
 /// Variables of this crate that are not settings.
-const NOT_SETTINGS: [&str; 3] =
-    [crate::install::REQUIRE_INSTALLED, crate::switch::DISABLED, "IDEMPOTENT_SERVERS"];
+const NOT_SETTINGS: [&str; 2] = [crate::install::REQUIRE_INSTALLED, crate::switch::DISABLED];
 
 impl Config {
     /// Reads the environment: `IDEMPOTENT_EXPIRE=10m`, `IDEMPOTENT_MODE=strong`.
@@ -55,7 +54,7 @@ impl Config {
     /// let vars = [("IDEMPOTENT_EXPIRE", "10m"), ("PATH", "/bin")];
     /// let config = Config::from_vars(vars.map(|(name, value)| (name.into(), value.into())))?;
     /// assert_eq!(config.expire, Duration::from_secs(600));
-    /// # Ok::<(), idempotent_runtime::ConfigError>(())
+    /// # Ok::<(), idempotent_runtime::config::ConfigError>(())
     /// ```
     ///
     /// # Errors
@@ -137,6 +136,21 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_read_as_in_rust() {
+        let config = read(&[
+            ("IDEMPOTENT_EXPIRE", "1_000"),
+            ("IDEMPOTENT_WAIT", "1_500ms"),
+            ("IDEMPOTENT_MAX_VALUE_BYTES", "64_000"),
+        ])
+        .unwrap();
+        assert_eq!(config.expire, Duration::from_secs(1000));
+        assert_eq!(config.wait, Duration::from_millis(1500));
+        assert_eq!(config.max_value_bytes, 64_000);
+        assert!(read(&[("IDEMPOTENT_EXPIRE", "_1")]).is_err());
+        assert!(read(&[("IDEMPOTENT_EXPIRE", "-_1")]).is_err());
+    }
+
+    #[test]
     fn the_names_of_the_java_system_are_read() {
         let config = read(&[
             ("IDEMPOTENT_EXPIRE_TIME", "600"),
@@ -179,11 +193,7 @@ mod tests {
 
     #[test]
     fn variables_that_are_not_settings_are_passed_over() {
-        let others = [
-            ("IDEMPOTENT_REQUIRE_INSTALLED", "1"),
-            ("IDEMPOTENT_DISABLED", "1"),
-            ("IDEMPOTENT_SERVERS", "redis"),
-        ];
+        let others = [("IDEMPOTENT_REQUIRE_INSTALLED", "1"), ("IDEMPOTENT_DISABLED", "1")];
         assert_eq!(read(&others), Ok(Config::default()));
     }
 

@@ -1,6 +1,7 @@
 //! The names of the settings: one list, shared by code, files and environment.
 
 use super::ConfigError;
+use super::settings::FILE_NAMES;
 
 /// Where a name was written, which decides how it is spelt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,83 +16,19 @@ pub(super) enum Spelling {
 
 pub(super) const ENV_PREFIX: &str = "IDEMPOTENT_";
 
-/// Everything that can be set: the fields of `Config`, then the names that the Java system uses
-/// for the same things.
+/// A setting, by its name in files: a field of `Config`, or one of the names that the Java system
+/// uses for the same things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Setting {
-    KeyPrefix,
-    Expire,
-    Mode,
-    Message,
-    Wait,
-    Lease,
-    MaxRun,
-    RetryInterval,
-    Abandon,
-    OnStoreError,
-    OnUnrecorded,
-    BlockRetention,
-    MaxValueBytes,
-    CleanupInterval,
-    MaxConcurrent,
-    LogKeys,
-    ExpireTime,
-    ReturnCachedResult,
-    MaxRetryCount,
-    RetryIntervalMs,
-}
-
-/// The names in files, in the order of [`Setting`].
-pub(super) const FILE_NAMES: &[&str] = &[
-    "key-prefix",
-    "expire",
-    "mode",
-    "message",
-    "wait",
-    "lease",
-    "max-run",
-    "retry-interval",
-    "abandon",
-    "on-store-error",
-    "on-unrecorded",
-    "block-retention",
-    "max-value-bytes",
-    "cleanup-interval",
-    "max-concurrent",
-    "log-keys",
-    "expire-time",
-    "return-cached-result",
-    "max-retry-count",
-    "retry-interval-ms",
-];
+pub(super) struct Setting(pub(super) &'static str);
 
 impl Setting {
-    pub(super) const ALL: [Self; FILE_NAMES.len()] = [
-        Self::KeyPrefix,
-        Self::Expire,
-        Self::Mode,
-        Self::Message,
-        Self::Wait,
-        Self::Lease,
-        Self::MaxRun,
-        Self::RetryInterval,
-        Self::Abandon,
-        Self::OnStoreError,
-        Self::OnUnrecorded,
-        Self::BlockRetention,
-        Self::MaxValueBytes,
-        Self::CleanupInterval,
-        Self::MaxConcurrent,
-        Self::LogKeys,
-        Self::ExpireTime,
-        Self::ReturnCachedResult,
-        Self::MaxRetryCount,
-        Self::RetryIntervalMs,
-    ];
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        FILE_NAMES.iter().copied().map(Self)
+    }
 
     /// The name in files.
     pub(super) fn file_name(self) -> &'static str {
-        FILE_NAMES[self as usize]
+        self.0
     }
 }
 
@@ -108,9 +45,8 @@ impl Spelling {
 
     /// The setting with this name, or an error that suggests the nearest and lists all.
     pub(super) fn find(self, name: &str) -> Result<Setting, ConfigError> {
-        Setting::ALL.into_iter().find(|setting| self.name(*setting) == name).ok_or_else(|| {
-            let known: Vec<String> =
-                Setting::ALL.iter().map(|setting| self.name(*setting)).collect();
+        Setting::all().find(|setting| self.name(*setting) == name).ok_or_else(|| {
+            let known: Vec<String> = Setting::all().map(|setting| self.name(setting)).collect();
             ConfigError::unknown(name, nearest(name, &known), &known)
         })
     }
@@ -154,28 +90,13 @@ mod tests {
 
     #[test]
     fn every_setting_is_found_under_its_own_name_in_every_spelling() {
-        for (position, setting) in Setting::ALL.into_iter().enumerate() {
-            assert_eq!(setting as usize, position);
+        for setting in Setting::all() {
             for spelling in [Spelling::Code, Spelling::File, Spelling::Env] {
                 assert_eq!(spelling.find(&spelling.name(setting)).unwrap(), setting);
             }
         }
-        assert_eq!(Spelling::Env.name(Setting::MaxRun), "IDEMPOTENT_MAX_RUN");
-        assert_eq!(Spelling::Code.name(Setting::MaxRun), "max_run");
-    }
-
-    #[test]
-    fn names_follow_the_variants() {
-        for setting in Setting::ALL {
-            let kebab = format!("{setting:?}").chars().fold(String::new(), |mut name, c| {
-                if c.is_uppercase() && !name.is_empty() {
-                    name.push('-');
-                }
-                name.extend(c.to_lowercase());
-                name
-            });
-            assert_eq!(setting.file_name(), kebab);
-        }
+        assert_eq!(Spelling::Env.name(Setting("max-run")), "IDEMPOTENT_MAX_RUN");
+        assert_eq!(Spelling::Code.name(Setting("max-run")), "max_run");
     }
 
     #[test]

@@ -1,34 +1,77 @@
-//! What no configuration may say, wherever it came from.
+//! Checks of settings, wherever they came from.
+//!
+//! A check takes the value of one field, and the whole configuration where the value depends on
+//! another field.
 
 use std::time::Duration;
 
-use super::{Config, ConfigError, defaults, duration, names::Setting};
+use super::bounds::{LARGEST_VALUE_BYTES, LONGEST, LONGEST_KEY_PREFIX};
+use super::{Config, ConfigError, duration, names::Setting};
 
-/// Checks every field. `name` gives the name that the user wrote for a setting.
-pub(super) fn check(config: &Config, name: &dyn Fn(Setting) -> String) -> Result<(), ConfigError> {
-    check_key_prefix(&config.key_prefix, name)?;
-    check_durations(config, name)?;
-    let bytes = config.max_value_bytes;
-    if bytes == 0 || bytes > defaults::LARGEST_VALUE_BYTES {
-        let accepted = format!("1 to {} bytes", defaults::LARGEST_VALUE_BYTES);
-        return Err(ConfigError::refused(name(Setting::MaxValueBytes), bytes, accepted));
+/// The configuration that is checked.
+pub(super) struct Checked<'a> {
+    pub(super) config: &'a Config,
+    /// The name that the user wrote for a setting.
+    pub(super) name: &'a dyn Fn(Setting) -> String,
+}
+
+/// A value that is not accepted, and those that are.
+#[derive(Debug)]
+pub(super) struct Refused {
+    value: String,
+    accepted: String,
+}
+
+impl Refused {
+    /// The error of the setting that the user wrote under this name.
+    pub(super) fn under(self, name: String) -> ConfigError {
+        ConfigError::refused(name, self.value, self.accepted)
     }
-    if config.max_concurrent == Some(0) {
-        let accepted = "1 or more, or nothing for no bound";
-        return Err(ConfigError::refused(name(Setting::MaxConcurrent), 0, accepted));
-    }
+}
+
+/// Any value of the type.
+pub(super) fn anything<T>(_: &T, _: &Checked<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-fn check_key_prefix(prefix: &str, name: &dyn Fn(Setting) -> String) -> Result<(), ConfigError> {
+/// Whole milliseconds within these bounds.
+pub(super) fn within(
+    least: Duration,
+    most: Duration,
+) -> impl Fn(&Duration, &Checked<'_>) -> Result<(), Refused> {
+    move |value, _| whole_millis(*value, least, &duration::display(least), most)
+}
+
+/// Whole milliseconds from `lease` on. That may be the setting to change, so the error names it.
+pub(super) fn at_least_the_lease(value: &Duration, checked: &Checked<'_>) -> Result<(), Refused> {
+    let lease = checked.config.lease;
+    let named = format!("`{}` ({})", (checked.name)(Setting("lease")), duration::display(lease));
+    whole_millis(*value, lease, &named, LONGEST)
+}
+
+fn whole_millis(
+    value: Duration,
+    least: Duration,
+    shown_least: &str,
+    most: Duration,
+) -> Result<(), Refused> {
+    if duration::is_whole_millis(value) && (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Refused {
+        value: duration::display(value),
+        accepted: format!("whole milliseconds from {shown_least} to {}", duration::display(most)),
+    })
+}
+
+/// Short text without control characters.
+pub(super) fn key_prefix(prefix: &str, _: &Checked<'_>) -> Result<(), Refused> {
     let refused = |value: String| {
-        let accepted = format!(
-            "1 to {} bytes of text without control characters",
-            defaults::LONGEST_KEY_PREFIX
-        );
-        Err(ConfigError::refused(name(Setting::KeyPrefix), value, accepted))
+        let accepted =
+            format!("1 to {LONGEST_KEY_PREFIX} bytes of text without control characters");
+        Err(Refused { value, accepted })
     };
-    if prefix.len() > defaults::LONGEST_KEY_PREFIX {
+    if prefix.len() > LONGEST_KEY_PREFIX {
         return refused(format!("{} bytes long", prefix.len()));
     }
     if prefix.is_empty() || prefix.chars().any(char::is_control) {
@@ -37,39 +80,32 @@ fn check_key_prefix(prefix: &str, name: &dyn Fn(Setting) -> String) -> Result<()
     Ok(())
 }
 
-fn check_durations(config: &Config, name: &dyn Fn(Setting) -> String) -> Result<(), ConfigError> {
-    const TICK: Duration = Duration::from_millis(1);
-    const LONGEST: Duration = defaults::LONGEST;
-    let ranges = [
-        (Setting::Expire, config.expire, TICK, LONGEST),
-        (Setting::Wait, config.wait, Duration::ZERO, LONGEST),
-        (Setting::Lease, config.lease, defaults::SHORTEST_LEASE, defaults::LONGEST_LEASE),
-        (Setting::MaxRun, config.max_run, config.lease, LONGEST),
-        (Setting::RetryInterval, config.retry_interval, TICK, LONGEST),
-        (Setting::BlockRetention, config.block_retention, TICK, LONGEST),
-        (Setting::CleanupInterval, config.cleanup_interval, TICK, LONGEST),
-    ];
-    for (setting, value, least, most) in ranges {
-        if duration::is_whole_millis(value) && (least..=most).contains(&value) {
-            continue;
-        }
-        // The least `max_run` is another setting, which may be the one to change.
-        let least = match setting {
-            Setting::MaxRun => format!("`{}` ({})", name(Setting::Lease), duration::display(least)),
-            _ => duration::display(least),
-        };
-        return Err(ConfigError::refused(
-            name(setting),
-            duration::display(value),
-            format!("whole milliseconds from {least} to {}", duration::display(most)),
-        ));
+/// Sizes that a server takes.
+pub(super) fn value_bytes(bytes: &usize, _: &Checked<'_>) -> Result<(), Refused> {
+    match bytes {
+        1..=LARGEST_VALUE_BYTES => Ok(()),
+        _ => Err(Refused {
+            value: bytes.to_string(),
+            accepted: format!("1 to {LARGEST_VALUE_BYTES} bytes"),
+        }),
     }
-    Ok(())
+}
+
+/// A bound under which something can run, or none.
+pub(super) fn at_least_one(bound: &Option<usize>, _: &Checked<'_>) -> Result<(), Refused> {
+    match bound {
+        Some(0) => Err(Refused {
+            value: "0".to_owned(),
+            accepted: "1 or more, or nothing for no bound".to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::bounds;
 
     fn refused(config: Config) -> (String, String) {
         let error = config.validate().unwrap_err();
@@ -147,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_value_larger_than_a_server_takes_is_refused() {
-        let largest = defaults::LARGEST_VALUE_BYTES;
+        let largest = bounds::LARGEST_VALUE_BYTES;
         assert_eq!(Config::new().with_max_value_bytes(largest).validate(), Ok(()));
         assert_eq!(refused(Config::new().with_max_value_bytes(largest + 1)).0, "max_value_bytes");
     }

@@ -17,7 +17,7 @@ use crate::problem::ProblemType;
 ///
 /// let call = PendingCall::new("shop");
 /// // A request that has what it needs would be handed over to `Idempotency::operation`.
-/// call.refused(ProblemType::MissingKey);
+/// call.refused(ProblemType::MISSING_KEY);
 /// ```
 #[derive(Debug)]
 #[must_use = "a call that is dropped counts as cancelled"]
@@ -47,7 +47,7 @@ impl<'a> PendingCall<'a> {
         if let Some(operation) = self.operation {
             refused(operation, problem);
         }
-        self.report(problem.into());
+        self.report(problem.ending());
     }
 
     fn report(&mut self, ending: Ending) {

@@ -1,5 +1,6 @@
 //! Why a store could not answer.
 
+use crate::causes::unsaid;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -59,7 +60,8 @@ impl StoreError {
         self
     }
 
-    /// Adds what caused it.
+    /// Adds what caused it. A cause whose text is part of this error's own is not repeated by
+    /// [`source`](StdError::source).
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         self.0.source = Some(source.into());
@@ -86,7 +88,7 @@ impl fmt::Display for StoreError {
 
 impl StdError for StoreError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
+        unsaid(&self.0.text, self.0.source.as_deref().map(|source| source as _))
     }
 }
 

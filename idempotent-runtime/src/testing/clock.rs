@@ -36,7 +36,7 @@ impl ManualClock {
         Self(Arc::new(Manual::new()))
     }
 
-    /// This clock, for [`Builder::clock`](crate::Builder::clock) and
+    /// This clock, for [`Builder::clock`](crate::instance::Builder::clock) and
     /// [`MemoryOptions::clock`](crate::store::MemoryOptions::clock).
     pub fn clock(&self) -> Clock {
         Clock::manual(Arc::clone(&self.0))

@@ -2,8 +2,9 @@
 
 use crate::message::Message;
 use crate::site::{LEASE, Process, SHORT_LEASE, Site, name, short, strong};
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::store::State;
-use idempotent_runtime::{Abandon, Answers, Drained, Error, ErrorKind};
+use idempotent_runtime::{Abandon, Answers, Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;

@@ -219,7 +219,10 @@ async fn calls_that_were_refused_without_a_server_cost_it_nothing_later() {
     }
     site.restart().await;
     let before = support::redis::info_number(&site.server, "total_commands_processed").await;
-    assert_eq!(idem.shutdown(Duration::from_secs(60)).await, idempotent_runtime::Drained::All);
+    assert_eq!(
+        idem.shutdown(Duration::from_secs(60)).await,
+        idempotent_runtime::instance::Drained::All
+    );
     let after = support::redis::info_number(&site.server, "total_commands_processed").await;
     assert!(after - before < 20, "{} commands", after - before);
 }

@@ -18,9 +18,7 @@ async fn assert_refused(process: &Process, kind: ErrorKind, code: &str) {
     let error = process.run("new").await.unwrap_err();
     assert_eq!((error.kind(), error.body()), (kind, BodyRun::DidNotRun), "{error}");
     assert!(error.to_string().contains(code), "{error}");
-    let source = std::error::Error::source(&error).unwrap();
-    let source = source.downcast_ref::<idempotent_runtime::store::StoreError>().unwrap();
-    assert!(!source.may_have_taken_effect(), "{error}");
+    assert!(!error.store_error().unwrap().may_have_taken_effect(), "{error}");
 }
 
 /// A record still answers, for each state that it can be in.

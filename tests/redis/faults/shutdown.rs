@@ -1,8 +1,9 @@
 //! A process that shuts down while its server is away.
 
 use crate::site::{Process, Site, TIMEOUT, strong};
+use idempotent_runtime::ErrorKind;
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::store::State;
-use idempotent_runtime::{Drained, ErrorKind};
 use std::time::Duration;
 use support::redis::installed;
 use support::{poll_at_most, until};

@@ -1,8 +1,9 @@
 //! A worker process that makes idempotent calls, writes a journal, and may be killed at any time.
 //! The tests in `tests/redis` and `redis-soak` start it.
 
+use idempotent_runtime::ErrorKind;
+use idempotent_runtime::instance::Drained;
 use idempotent_runtime::store::RedisStore;
-use idempotent_runtime::{Drained, ErrorKind};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
