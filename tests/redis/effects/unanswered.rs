@@ -175,3 +175,20 @@ async fn a_script_that_is_refused_is_told_apart_from_one_that_failed() {
     proxy.heal();
     assert_eq!(applied(shop.deduct(2, 3).await), (4, false));
 }
+
+/// The record does not keep the effect away, so the refusal is the answer, and it is asked for once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_refuses_to_write_over_a_free_key_is_believed() {
+    let (shop, proxy) = shop(2).await;
+    // Refused by the script: the key is free for the next call.
+    assert!(matches!(shop.deduct(1, 3).await, Ok(EffectOutcome::Refused { .. })));
+    proxy.forget();
+    proxy.fault_always(is_script, Fault::Refuse("MISCONF the disk is full".to_owned()));
+    let error = shop.deduct(1, 1).await.unwrap_err();
+    assert_eq!((error.kind(), error.body()), (ErrorKind::StoreUnavailable, BodyRun::DidNotRun));
+    assert!(error.to_string().contains("MISCONF"), "{error}");
+    // Sent three times, each of which looks at the record once and then tries to take it over.
+    assert!(proxy.sent(is_script).len() <= 6, "{} scripts", proxy.sent(is_script).len());
+    proxy.heal();
+    assert_eq!(applied(shop.deduct(1, 1).await), (1, false));
+}

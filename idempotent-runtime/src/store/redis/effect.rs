@@ -125,11 +125,14 @@ impl RedisStore {
         effect.check_slots(&name)?;
         let ran = run(self.server(), &name, effect, seen, records).await;
         match ran {
-            // A server that does not run scripts that write may still say what is recorded.
-            Err(failed) if failed.leaves_reads() => match self.server().load(&name).await {
-                Ok(Some(record)) => Ok(Ran::Found(Some(record.into()))),
-                Ok(None) | Err(_) => Err(failed.into()),
-            },
+            // A server that does not run scripts that write may still show the record that keeps this
+            // one away.
+            Err(failed) if *seen == Seen::Nothing && failed.leaves_reads() => {
+                match self.server().load(&name).await {
+                    Ok(Some(record)) => Ok(Ran::Found(Some(record.into()))),
+                    Ok(None) | Err(_) => Err(failed.into()),
+                }
+            }
             ran => Ok(ran?),
         }
     }
