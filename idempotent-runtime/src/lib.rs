@@ -59,6 +59,7 @@ mod outcome;
 pub mod problem;
 pub mod protocol;
 mod race;
+mod record_handle;
 mod site;
 pub mod store;
 mod switch;
@@ -82,6 +83,7 @@ pub use instance::{BuildError, Builder, Drained, Idempotency};
 pub use key::KeyPart;
 pub use operation::{Operation, Outcome, Recorded};
 pub use protocol::Resolution;
+pub use record_handle::RecordHandle;
 pub use switch::DISABLED;
 pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens, UsedToken};
 
