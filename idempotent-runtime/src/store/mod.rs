@@ -208,6 +208,19 @@ pub enum Seen {
     },
 }
 
+impl Seen {
+    /// `true` if the condition holds for the record that is there.
+    pub fn holds(&self, found: Option<&Record>) -> bool {
+        match (self, found) {
+            (Self::Nothing, None) => true,
+            (Self::This { head, at_most }, Some(record)) => {
+                record.head == *head && at_most.is_none_or(|at_most| record.ttl <= at_most)
+            }
+            _ => false,
+        }
+    }
+}
+
 /// The outcome of a [`Swap`] that is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
