@@ -98,8 +98,8 @@ impl MemoryOptions {
 /// The embedded store. Cheap to create; holds nothing beyond this process.
 ///
 /// A [scan](Store::scan) lists a record that is there from the first page to the last exactly once,
-/// and none twice unless it was removed and written again. Each page takes a pass over one of
-/// 64 shards, which keeps no caller from it for longer than some microseconds.
+/// and none twice. A page takes a pass over each of the 64 shards that it comes to, and locks it for
+/// some microseconds at a time.
 ///
 /// ```
 /// use idempotent_runtime::Idempotency;

@@ -131,6 +131,7 @@ pub async fn scan_goes_on_behind_its_cursor(subject: &dyn Subject) {
 /// Where there is nothing that a filter admits, nothing is listed.
 pub async fn scan_of_nothing_is_empty(subject: &dyn Subject) {
     let Some(bench) = scanning(subject).await else { return };
+    bench.answers(&key_of(&own_operation(), 1), b"answer").await;
     let filter = Filter::new().operation(&own_operation());
     assert!(bench.listed(&filter, 500).await.is_empty());
 }
