@@ -113,8 +113,11 @@ pub(super) enum Connection {
 }
 
 impl Connection {
-    pub(super) async fn command(&mut self, command: &Cmd) -> Result<Value, RedisError> {
-        self.command_to(None, command).await
+    pub(super) fn command(
+        &mut self,
+        command: &Cmd,
+    ) -> impl Future<Output = Result<Value, RedisError>> {
+        self.command_to(None, command)
     }
 
     /// One command, in a cluster to the master of a slot if one is named, and otherwise to that of
