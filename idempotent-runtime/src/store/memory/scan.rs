@@ -12,8 +12,9 @@ use crate::store::{Cursor, Filter, Listed, Page, StoreError, StoreErrorKind};
 use crate::sync::lock;
 use std::collections::BinaryHeap;
 
-/// Buckets of a table that a pass looks at while it holds the lock.
-const PASS_STEP: usize = 4_096;
+/// Buckets of a table that a pass looks at while it holds the lock. Few in tests, so that tables move
+/// between two steps.
+const PASS_STEP: usize = if cfg!(test) { 16 } else { 4_096 };
 /// Records that are read while the lock is held.
 const READ_STEP: usize = 64;
 /// Passes after which one is made in a single step, so that a call ends whatever others do.

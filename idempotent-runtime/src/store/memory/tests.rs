@@ -198,6 +198,48 @@ fn a_scan_lists_what_stays_once_while_tables_grow_and_shrink() {
 }
 
 #[test]
+fn a_scan_lists_what_stays_once_while_others_write() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    const STAYING: usize = 2_000;
+    let (store, _) = bench(MemoryOptions::new());
+    for number in 0..STAYING {
+        answer(&store, &RecordKey::from(text("stays", number).as_str()), LONG);
+    }
+    /// Ends the other thread also if an assertion fails.
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&done);
+        scope.spawn(|| {
+            // Tables double, and shrink again.
+            while !done.load(Relaxed) {
+                let keys: Vec<_> = (0..20_000)
+                    .map(|number| RecordKey::from(text("passes", number).as_str()))
+                    .collect();
+                keys.iter().for_each(|key| answer(&store, key, LONG));
+                for key in &keys {
+                    now(store.forget(key, true));
+                }
+                store.sweep();
+            }
+        });
+        for _ in 0..5 {
+            let mut keys = scanned(&store, 50, |_| {});
+            keys.retain(|key| key.contains("|stays|"));
+            assert_eq!(keys.len(), STAYING);
+            keys.sort();
+            keys.dedup();
+            assert_eq!(keys.len(), STAYING);
+        }
+    });
+}
+
+#[test]
 fn a_table_that_moves_is_noticed() {
     let (store, _) = bench(MemoryOptions::new());
     let moves = || lock(&store.shards[0]).moves();
