@@ -6,6 +6,7 @@
 //! time, and starts again if the table was moved between two steps; that is rare, since a table
 //! moves when it has doubled.
 
+use super::shard::Shard;
 use super::{MemoryStore, SHARDS};
 use crate::store::scan::LIMIT_MAX;
 use crate::store::{Cursor, Filter, Listed, Page, StoreError, StoreErrorKind};
@@ -40,6 +41,57 @@ impl Place {
     }
 }
 
+/// A pass over a table that looks for the next few hashes.
+pub(super) struct Pass {
+    after: Option<u64>,
+    limit: usize,
+    /// The largest of them on top.
+    smallest: BinaryHeap<u64>,
+    bucket: usize,
+    /// Those of the table at the first step.
+    moves: Option<u64>,
+}
+
+/// The state of a pass after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    More,
+    /// Entries have changed their places since the first step: some may have been passed by.
+    Moved,
+    Done,
+}
+
+impl Pass {
+    pub(super) fn new(after: Option<u64>, limit: usize) -> Self {
+        Self { after, limit, smallest: BinaryHeap::new(), bucket: 0, moves: None }
+    }
+
+    /// Looks at so many buckets.
+    pub(super) fn step(&mut self, shard: &Shard, buckets: usize) -> Progress {
+        if *self.moves.get_or_insert(shard.moves()) != shard.moves() {
+            return Progress::Moved;
+        }
+        let after = self.after;
+        let hashes = shard.hashes(self.bucket, buckets);
+        for hash in hashes.filter(|hash| after.is_none_or(|after| *hash > after)) {
+            if self.smallest.len() < self.limit {
+                self.smallest.push(hash);
+            } else if let Some(mut largest) = self.smallest.peek_mut()
+                && hash < *largest
+            {
+                *largest = hash;
+            }
+        }
+        self.bucket = self.bucket.saturating_add(buckets);
+        if self.bucket < shard.buckets() { Progress::More } else { Progress::Done }
+    }
+
+    /// The hashes that were found, in order.
+    pub(super) fn hashes(self) -> Vec<u64> {
+        self.smallest.into_sorted_vec()
+    }
+}
+
 impl MemoryStore {
     pub(super) fn page(
         &self,
@@ -67,48 +119,20 @@ impl MemoryStore {
 
     /// The smallest hashes above `after` in a shard, in order, up to `limit` of them.
     fn next_hashes(&self, shard: usize, after: Option<u64>, limit: usize) -> Vec<u64> {
-        let mut passes = 0;
+        let mut pass = Pass::new(after, limit);
+        let mut passes = 1;
         loop {
-            passes += 1;
             let step = if passes > PASSES { usize::MAX } else { PASS_STEP };
-            if let Some(hashes) = self.pass(shard, after, limit, step) {
-                return hashes;
-            }
-        }
-    }
-
-    /// One pass over a table; `None` if it was moved meanwhile.
-    fn pass(
-        &self,
-        shard: usize,
-        after: Option<u64>,
-        limit: usize,
-        step: usize,
-    ) -> Option<Vec<u64>> {
-        let mut smallest = BinaryHeap::new();
-        let mut bucket = 0;
-        let mut moves = None;
-        loop {
-            let shard = lock(&self.shards[shard]);
-            if *moves.get_or_insert(shard.moves()) != shard.moves() {
-                return None;
-            }
-            let hashes = shard.hashes(bucket, step);
-            for hash in hashes.filter(|hash| after.is_none_or(|after| *hash > after)) {
-                if smallest.len() < limit {
-                    smallest.push(hash);
-                } else if let Some(mut largest) = smallest.peek_mut()
-                    && hash < *largest
-                {
-                    *largest = hash;
+            let progress = pass.step(&lock(&self.shards[shard]), step);
+            match progress {
+                Progress::More => {}
+                Progress::Moved => {
+                    pass = Pass::new(after, limit);
+                    passes += 1;
                 }
-            }
-            bucket = bucket.saturating_add(step);
-            if bucket >= shard.buckets() {
-                break;
+                Progress::Done => return pass.hashes(),
             }
         }
-        Some(smallest.into_sorted_vec())
     }
 
     /// Adds the records with these hashes that still live, and that the filter admits.

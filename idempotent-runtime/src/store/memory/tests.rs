@@ -1,3 +1,4 @@
+use super::scan::{Pass, Progress};
 use super::*;
 use crate::clock::Manual;
 use crate::config::{Abandon, Config};
@@ -255,6 +256,22 @@ fn a_table_that_moves_is_noticed() {
     (0..10).for_each(|number| put_answer(&store, 0, number));
     lock(&store.shards[0]).shrink();
     assert_ne!(moves(), grown);
+}
+
+#[test]
+fn a_pass_finds_the_smallest_hashes_unless_its_table_moves() {
+    const STEP: usize = 8;
+    let (store, _) = bench(MemoryOptions::new());
+    let shard = &store.shards[0];
+    (0..100).rev().for_each(|number| put_answer(&store, 0, number));
+    let mut pass = Pass::new(Some(9), 20);
+    while pass.step(&lock(shard), STEP) == Progress::More {}
+    assert_eq!(pass.hashes(), (10..30).collect::<Vec<_>>());
+
+    let mut pass = Pass::new(None, 1_000);
+    assert_eq!(pass.step(&lock(shard), STEP), Progress::More);
+    (100..1_000).for_each(|number| put_answer(&store, 0, number));
+    assert_eq!(pass.step(&lock(shard), STEP), Progress::Moved);
 }
 
 #[test]
