@@ -1,8 +1,7 @@
 //! Records in a place of your own: a store that keeps them in an append-only file.
 //!
 //! A store compares and swaps; the rules are the library's. Records survive a restart here. One
-//! process at a time has the file. A line that a crash cut short is ignored; lines are not synced to
-//! disk, and the file is never compacted.
+//! process at a time has the file. Lines are not synced to disk, and the file is never compacted.
 //!
 //! ```text
 //! cargo run --example custom_store
@@ -11,11 +10,10 @@
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    Answer, Next, Record, Seen, Store, StoreError, StoreErrorKind, StoreFuture, Swap, Swapped, wire,
+    Answer, Next, Record, Store, StoreError, StoreErrorKind, StoreFuture, Swap, Swapped, wire,
 };
 use idempotent_runtime::testing::{MAX_SLACK, Subject, contract};
 use idempotent_runtime::{Error, Idempotency, idempotent};
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -23,21 +21,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-#[derive(Debug)]
-struct FileStore(Mutex<Records>);
+#[derive(Clone, Debug)]
+struct FileStore(Arc<Mutex<Records>>);
 
 #[derive(Debug)]
 struct Records {
     file: File,
-    by_key: HashMap<String, Kept>,
-}
-
-/// The bytes of a record, none if it was deleted. It expires by wall time, which goes on while the
-/// process is down.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Kept {
-    bytes: Vec<u8>,
-    expires: Duration,
+    /// Bytes, none if deleted, and when they expire: by wall time, which a restart does not stop.
+    by_key: HashMap<String, (Vec<u8>, Duration)>,
 }
 
 impl FileStore {
@@ -47,7 +38,7 @@ impl FileStore {
         file.lock()?;
         let mut by_key = HashMap::new();
         for line in BufReader::new(&file).lines() {
-            match serde_json::from_str::<(String, Kept)>(&line?) {
+            match serde_json::from_str::<(String, _)>(&line?) {
                 Ok((key, kept)) => drop(by_key.insert(key, kept)),
                 // A line that a crash cut short was never acknowledged.
                 Err(error) if error.is_eof() => {}
@@ -55,7 +46,7 @@ impl FileStore {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Self(Mutex::new(Records { file, by_key })))
+        Ok(Self(Arc::new(Mutex::new(Records { file, by_key }))))
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
@@ -64,55 +55,7 @@ impl FileStore {
     }
 }
 
-impl Records {
-    fn load(&self, key: &RecordKey) -> Result<Option<Record>, StoreError> {
-        let Some(kept) = self.by_key.get(key.as_str()) else { return Ok(None) };
-        let ttl = kept.expires.saturating_sub(now());
-        if kept.bytes.is_empty() || ttl.is_zero() {
-            return Ok(None);
-        }
-        let (head, value) = wire::decode(&kept.bytes)?;
-        Ok(Some(Record::new(head, value, ttl)))
-    }
-
-    /// The line is written before anybody learns of it. The line feed comes first: a line that could
-    /// not be written in full does not spoil the next.
-    fn write(&mut self, key: &RecordKey, bytes: Vec<u8>, ttl: Duration) -> Result<(), StoreError> {
-        let line = (key.as_str().to_owned(), Kept { bytes, expires: now() + ttl });
-        let written = serde_json::to_string(&line).map_err(io::Error::from);
-        written.and_then(|text| write!(self.file, "\n{text}")).map_err(|error| {
-            StoreError::new(StoreErrorKind::Unavailable, "the file cannot be written")
-                .with_source(error)
-        })?;
-        self.by_key.insert(line.0, line.1);
-        Ok(())
-    }
-
-    /// The lock around this makes it one step.
-    fn swap(&mut self, key: &RecordKey, swap: Swap) -> Result<Swapped, StoreError> {
-        let found = self.load(key)?;
-        let holds = match (&swap.seen, &found) {
-            (Seen::Nothing, None) => true,
-            (Seen::This { head, at_most }, Some(record)) => {
-                record.head == *head && at_most.is_none_or(|at_most| record.ttl <= at_most)
-            }
-            _ => false,
-        };
-        match (swap.next, found) {
-            (_, found) if !holds => return Ok(Swapped::Found(found.map(Into::into))),
-            (Next::Put { head, value, ttl, .. }, _) => {
-                self.write(key, wire::encode(&head, value.as_ref()), ttl)?;
-            }
-            (Next::Extend { ttl }, Some(record)) if ttl > record.ttl => {
-                self.write(key, wire::encode(&record.head, record.value.as_ref()), ttl)?;
-            }
-            (Next::Extend { .. }, _) => {}
-            (Next::Nothing, _) => self.write(key, Vec::new(), Duration::ZERO)?,
-        }
-        Ok(Swapped::Done)
-    }
-}
-
+/// The lock makes each of them one step.
 impl Store for FileStore {
     fn load<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
         StoreFuture::ready(self.lock().load(key))
@@ -123,31 +66,65 @@ impl Store for FileStore {
     }
 }
 
+impl Records {
+    fn load(&self, key: &RecordKey) -> Result<Option<Record>, StoreError> {
+        let kept = self.by_key.get(key.as_str()).filter(|(bytes, _)| !bytes.is_empty());
+        let Some((bytes, expires)) = kept else { return Ok(None) };
+        let (head, value) = wire::decode(bytes)?;
+        let record = Record::new(head, value, expires.saturating_sub(now()));
+        Ok(Some(record).filter(|record| !record.ttl.is_zero()))
+    }
+
+    fn swap(&mut self, key: &RecordKey, swap: Swap) -> Result<Swapped, StoreError> {
+        let found = self.load(key)?;
+        if !swap.seen.holds(found.as_ref()) {
+            return Ok(Swapped::Found(found.map(Into::into)));
+        }
+        let (bytes, ttl) = match (swap.next, found) {
+            (Next::Put { head, value, ttl, .. }, _) => (wire::encode(&head, value.as_ref()), ttl),
+            (Next::Extend { ttl }, Some(Record { head, value, ttl: left, .. })) => {
+                (wire::encode(&head, value.as_ref()), ttl.max(left))
+            }
+            (Next::Extend { .. }, None) | (Next::Nothing, _) => (Vec::new(), Duration::ZERO),
+        };
+        // Written before anybody learns of it. A line that was cut short does not spoil the next.
+        let (key, kept) = (key.as_str().to_owned(), (bytes, now() + ttl));
+        let line = serde_json::to_string(&(&key, &kept)).map_err(io::Error::from);
+        line.and_then(|line| write!(self.file, "\n{line}")).map_err(|error| {
+            StoreError::new(StoreErrorKind::Unavailable, "the line is lost").with_source(error)
+        })?;
+        self.by_key.insert(key, kept);
+        Ok(Swapped::Done)
+    }
+}
+
 fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Lets time pass for the contract suite: the records get older at once.
-struct Examined(Arc<FileStore>);
-
-impl Subject for Examined {
+/// For the contract suite. Records get older at once, and wall time goes on while a case runs.
+impl Subject for FileStore {
     fn store(&self) -> Arc<dyn Store> {
-        self.0.clone()
+        Arc::new(self.clone())
     }
 
-    fn step<'a>(&'a self, keys: &'a [RecordKey], by: Duration) -> StoreFuture<'a, ()> {
-        let mut records = self.0.lock();
-        for key in keys {
-            if let Some(kept) = records.by_key.get_mut(key.as_str()) {
-                kept.expires = kept.expires.saturating_sub(by);
-            }
+    fn step<'a>(&'a self, _: &'a [RecordKey], by: Duration) -> StoreFuture<'a, ()> {
+        for (_, expires) in self.lock().by_key.values_mut() {
+            *expires = expires.saturating_sub(by);
         }
         StoreFuture::ready(())
     }
 
-    /// Wall time goes on while a case runs.
     fn slack(&self) -> Duration {
         MAX_SLACK
+    }
+
+    fn wakes(&self) -> bool {
+        false
+    }
+
+    fn scans(&self) -> bool {
+        false
     }
 }
 
@@ -166,8 +143,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(printed, "invoice 18, printed by process 1");
         idem.shutdown(Duration::from_secs(1)).await;
     }
-    contract::all(&Examined(Arc::new(FileStore::open(&path)?))).await;
+    contract::all(&FileStore::open(&path)?).await;
     println!("\nthe contract suite: passed");
-    std::fs::remove_file(&path)?;
-    Ok(())
+    Ok(std::fs::remove_file(&path)?)
 }

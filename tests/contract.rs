@@ -1,4 +1,5 @@
 //! The contract suite on the embedded store, and on the fault store without faults.
+#![allow(clippy::print_stdout)]
 
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store, StoreFuture};
@@ -7,6 +8,9 @@ use idempotent_runtime::testing::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+
+#[path = "contract/broken.rs"]
+mod broken;
 
 mod memory {
     use super::MemorySubject;

@@ -8,9 +8,11 @@ use crate::codec::{Codec, Codecs};
 use crate::config::{Config, ConfigError};
 use crate::engine::{Core, Values};
 use crate::install;
+use crate::key::RecordKey;
 use crate::operation::Operation;
 use crate::operation_name::OperationName;
 use crate::race::{First, race};
+use crate::record_handle::RecordHandle;
 use crate::store::{MemoryStore, Store};
 use crate::switch::Switch;
 use std::borrow::Cow;
@@ -78,6 +80,38 @@ impl Idempotency {
     /// ```
     pub fn operation(&self, name: impl Into<Cow<'static, str>>) -> Operation<'_> {
         Operation::new(self, OperationName::from(name))
+    }
+
+    /// The record of a key that a [scan](Store::scan) listed, or that an operator gives as text.
+    ///
+    /// ```
+    /// use idempotent_runtime::key::RecordKey;
+    /// use idempotent_runtime::protocol::{Forgotten, Resolved};
+    /// use idempotent_runtime::store::{Filter, State};
+    /// use idempotent_runtime::{Abandon, Idempotency, Resolution};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// # let pay = idem.operation("payments.create").key(42).abandon(Abandon::Block);
+    /// # drop(pay.begin().await?);
+    /// # while idem.in_flight() > 0 { tokio::task::yield_now().await }
+    /// # while pay.get().await?.is_none_or(|it| it.head.state != State::Abandoned) {
+    /// #     tokio::task::yield_now().await
+    /// # }
+    /// let blocked = Filter::new().state(State::Abandoned);
+    /// let page = idem.store().scan(&blocked, None, 100).await?;
+    /// let text = page.records[0].key.as_str(); // shown to an operator, who looks at the bank's books
+    ///
+    /// let record = idem.record(&text.parse::<RecordKey>()?);
+    /// assert_eq!(record.operation(), "payments.create");
+    /// assert_eq!(record.resolve(Resolution::Succeeded(Some(&"paid"))).await?, Resolved::Done);
+    /// assert_eq!(record.get().await?.map(|it| it.head.state), Some(State::Succeeded));
+    /// assert_eq!(record.forget(false).await?, Forgotten::Deleted);
+    /// # Ok(()) }
+    /// ```
+    pub fn record(&self, key: &RecordKey) -> RecordHandle<'_> {
+        RecordHandle::of_key(self, key.clone())
     }
 
     /// The configuration in force.

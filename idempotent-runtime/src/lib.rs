@@ -60,6 +60,7 @@ mod outcome;
 pub mod problem;
 pub mod protocol;
 mod race;
+mod record_handle;
 mod site;
 pub mod store;
 mod switch;

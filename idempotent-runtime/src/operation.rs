@@ -17,7 +17,8 @@ use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
 use crate::options::{Options, Runs};
 pub use crate::outcome::{Outcome, Recorded};
-use crate::protocol::{Binding, Forgotten, StoreExt as _};
+use crate::protocol::{Binding, Forgotten};
+use crate::record_handle::RecordHandle;
 use crate::store::Record;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -379,8 +380,7 @@ impl<'a> Operation<'a> {
     /// # Errors
     /// The key is invalid, or the store does not answer.
     pub async fn get(&self) -> Result<Option<Record>, Error> {
-        let key = self.record_key()?;
-        self.answer(self.instance.store().load(&key).await)
+        self.record()?.get().await
     }
 
     /// Removes the record, so that the next call runs, whatever its payload. One that is held only
@@ -389,15 +389,7 @@ impl<'a> Operation<'a> {
     /// # Errors
     /// The key is invalid, or the store does not answer.
     pub async fn forget(&self, force: bool) -> Result<Forgotten, Error> {
-        let key = self.record_key()?;
-        // Taken before anything is sent: whichever attempt is freed, these have lost the key.
-        // One that is granted while the answer is on its way may.
-        let held = self.instance.core().keeper.leases().of(key.as_str());
-        let forgotten = self.answer(self.instance.store().forget(&key, force).await)?;
-        if forgotten == Forgotten::Freed {
-            held.iter().for_each(|lease| lease.lose());
-        }
-        Ok(forgotten)
+        self.record()?.forget(force).await
     }
 
     /// The name of this key's record in the store.
@@ -406,6 +398,15 @@ impl<'a> Operation<'a> {
     /// The key is missing or invalid.
     pub fn record_key(&self) -> Result<RecordKey, Error> {
         record_key(&self.call(), &self.instance.core().config.load())
+    }
+
+    /// The record of this key, whose end by hand is kept for as long as one of this operation.
+    fn record(&self) -> Result<RecordHandle<'a>, Error> {
+        let record = RecordHandle::new(self.instance, self.record_key()?, self.name.clone());
+        Ok(match self.options.expire {
+            None => record,
+            Some(expire) => record.expire(expire),
+        })
     }
 
     fn call(&self) -> Call<'_> {
@@ -437,10 +438,6 @@ impl<'a> Operation<'a> {
         let key = std::mem::replace(&mut self.key, Encoded::ambient());
         let scope = self.scope.take();
         Prepared::new(InstanceRef::Borrowed(self.instance), self.call_with(key, scope))
-    }
-
-    fn answer<A>(&self, answer: Result<A, crate::store::StoreError>) -> Result<A, Error> {
-        answer.map_err(|error| Error::from_store(error, &self.name))
     }
 }
 

@@ -3,8 +3,8 @@
 use idempotent_runtime::instance::Drained;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
-    Answer, Maintenance, MemoryOptions, MemoryStore, Record, Store, StoreFuture, Swap, Swapped,
-    Verb,
+    Answer, Cursor, Filter, Maintenance, MemoryOptions, MemoryStore, Page, Record, Store,
+    StoreFuture, Swap, Swapped, Verb,
 };
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
 use idempotent_runtime::{Error, Idempotency};
@@ -54,6 +54,15 @@ impl Store for Broken {
             self.reach(swap.verb);
             self.store.swap(key, swap).await
         })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> Answer<'a, Page> {
+        self.store.scan(filter, after, limit)
     }
 
     fn is_local(&self) -> bool {

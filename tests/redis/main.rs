@@ -19,6 +19,7 @@ mod proxy;
 mod reconnect;
 mod replication;
 mod round_trips;
+mod scan;
 mod sentinel;
 mod short_leases;
 mod site;

@@ -6,13 +6,16 @@
 
 mod encoded;
 mod impls;
+mod parse;
 mod record_key;
 mod writer;
 
 pub(crate) use encoded::Origin;
 pub use encoded::{Encoded, Parts};
+pub use parse::InvalidRecordKey;
+pub(crate) use parse::RecordParts;
 pub use record_key::RecordKey;
-pub(crate) use record_key::{InvalidKey, MAX_KEY_BYTES, Scope, hex};
+pub(crate) use record_key::{InvalidKey, MAX_KEY_BYTES, Scope, hex, written_name, written_part};
 pub(crate) use writer::spare;
 pub use writer::{Group, KeyWriter};
 

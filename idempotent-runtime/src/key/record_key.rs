@@ -6,7 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Length above which an encoded key is stored as its SHA-256.
-const HASH_OVER_BYTES: usize = 512;
+pub(super) const HASH_OVER_BYTES: usize = 512;
+/// Start of a part that is replaced by its hash. No part can start with it and have no brace.
+pub(super) const HASHED: &str = "#sha256:";
 /// Length above which an encoded key is refused.
 pub(crate) const MAX_KEY_BYTES: usize = 64 * 1024;
 
@@ -69,8 +71,7 @@ impl RecordKey {
     /// The hash tag that the key begins with, if any.
     #[cfg(feature = "redis")]
     pub(crate) fn hash_tag(&self) -> Option<&str> {
-        let (tag, _) = self.0.strip_prefix('{')?.split_once('}')?;
-        (!tag.is_empty() && !tag.contains('{')).then_some(tag)
+        hash_tag(&self.0)
     }
 
     /// The key shortened to 16 hexadecimal digits of its SHA-256, as logs show it.
@@ -80,7 +81,8 @@ impl RecordKey {
 }
 
 impl From<&str> for RecordKey {
-    /// Creates a key from its text in the store, for store implementations and tests.
+    /// Creates a key from its text in the store, for store implementations and tests. The text of an
+    /// operator is checked by `parse`.
     fn from(text: &str) -> Self {
         Self(text.into())
     }
@@ -109,10 +111,30 @@ thread_local! {
     static SCRATCH: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
+/// The hash tag that a text begins with, as a cluster reads it.
+pub(super) fn hash_tag(text: &str) -> Option<&str> {
+    let (tag, _) = text.strip_prefix('{')?.split_once('}')?;
+    (!tag.is_empty() && !tag.contains('{')).then_some(tag)
+}
+
+/// A prefix or an operation as a key holds it.
+pub(crate) fn written_name(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    push_name(&mut text, name);
+    text
+}
+
+/// An encoded scope or key as a key holds it.
+pub(crate) fn written_part(part: &str) -> String {
+    let mut text = String::with_capacity(part.len());
+    push_part(&mut text, part);
+    text
+}
+
 /// Appends a part. A long part is replaced by its hash, after a word that no part can start with.
 fn push_part(text: &mut String, part: &str) {
     if part.len() > HASH_OVER_BYTES {
-        text.push_str("#sha256:");
+        text.push_str(HASHED);
         text.push_str(&hex(&Sha256::digest(part.as_bytes())));
     } else {
         text.push_str(part);

@@ -1,13 +1,10 @@
 //! Answers that operators read and write by hand, with the bytes that the engine would read and write.
 
 use super::Operation;
-use crate::answers::{Answers, Encoding};
-use crate::codec::Codecs;
-use crate::engine::Kind;
-use crate::error::{Error, ErrorKind};
-use crate::options::whole_millis;
-use crate::protocol::{Resolution, Resolved, StoreExt as _};
-use crate::store::{Record, State};
+use crate::answers::Answers;
+use crate::error::Error;
+use crate::protocol::{Resolution, Resolved};
+use crate::store::Record;
 use serde::Serialize;
 
 impl Operation<'_> {
@@ -19,7 +16,7 @@ impl Operation<'_> {
         &self,
         resolution: Resolution<Option<&T>>,
     ) -> Result<Resolved, Error> {
-        self.resolve_encoded(resolution, |codecs, value| Some(codecs.encode(value))).await
+        self.record()?.resolve(resolution).await
     }
 
     /// As [`resolve`](Self::resolve), for answers that are kept as `answers` says.
@@ -31,8 +28,7 @@ impl Operation<'_> {
         answers: Answers<T, E>,
         resolution: Resolution<Option<&T>>,
     ) -> Result<Resolved, Error> {
-        let encode = |codecs: &Codecs, value: &T| answers.encode_value(codecs, value);
-        self.resolve_encoded(resolution, encode).await
+        self.record()?.resolve_as(answers, resolution).await
     }
 
     /// The value in a record of this key, read as a replay reads it; `None` where the record holds
@@ -58,39 +54,6 @@ impl Operation<'_> {
         record: &Record,
         answers: Answers<T, E>,
     ) -> Result<Option<T>, Error> {
-        let (State::Succeeded, Some(value)) = (record.head.state, &record.value) else {
-            return Ok(None);
-        };
-        let key = self.record_key()?;
-        let read = |codecs: &Codecs, bytes: &[u8]| answers.decode_value(codecs, bytes);
-        let values = &self.instance.core().values;
-        values.read(Kind::Value, &key, value, read).map(Some).map_err(|error| {
-            let text = error.to_string();
-            Error::new(ErrorKind::Undecodable, &self.name).with_message(text).with_source(error)
-        })
-    }
-
-    async fn resolve_encoded<T>(
-        &self,
-        resolution: Resolution<Option<&T>>,
-        encode: impl Fn(&Codecs, &T) -> Option<Encoding>,
-    ) -> Result<Resolved, Error> {
-        let key = self.record_key()?;
-        let core = self.instance.core();
-        let config = core.config.load_full();
-        let resolution = match resolution {
-            Resolution::Retry => Resolution::Retry,
-            Resolution::Succeeded(value) => {
-                let encoded = value.and_then(|value| encode(&core.values.codecs, value));
-                let keep = |it| core.values.keep(Kind::Value, &key, it, config.max_value_bytes);
-                let kept = encoded.map(keep).transpose().map_err(|reason| {
-                    let text = format!("the value cannot be kept: {reason}");
-                    Error::new(ErrorKind::ResultUnavailable, &self.name).with_message(text)
-                })?;
-                Resolution::Succeeded(kept)
-            }
-        };
-        let retention = whole_millis(self.options.expire.unwrap_or(config.expire));
-        self.answer(core.store.resolve(&key, resolution, retention).await)
+        self.record()?.value_of(record, answers)
     }
 }

@@ -6,6 +6,7 @@ mod memory;
 mod record;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+mod scan;
 mod watch;
 pub mod wire;
 
@@ -17,6 +18,7 @@ pub use record::{AttemptId, Claim, Head, Record, State, Token, Value};
 pub use redis::{Effect, RedisBuilder, RedisStore};
 #[cfg(feature = "redis")]
 pub(crate) use redis::{EffectRecords, Ran};
+pub use scan::{Cursor, Filter, Listed, Page};
 pub use watch::Watch;
 
 use crate::key::RecordKey;
@@ -120,6 +122,54 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
         StoreFuture::ready(Ok(Watch::never()))
     }
 
+    /// Lists records, a page at a time, for operators. The next page begins at the cursor of the one
+    /// before.
+    ///
+    /// `limit` is about how many records a call looks at. A page holds those that the filter admits,
+    /// so it may be empty and have a cursor all the same; it may hold some more than `limit` where a
+    /// server gives out several at once. A `limit` of none counts as one.
+    ///
+    /// A record that is there from the first page to the last is listed. One that is written or
+    /// removed meanwhile is listed or not, and shown as it was when it was looked at. Some stores
+    /// list a record more than once; see [`MemoryStore`] and [`RedisStore`]. Keys that are not those
+    /// of records, and records that cannot be read, are counted in [`Page::skipped`].
+    ///
+    /// An implementation MUST bound the work of a call, whatever the number of records, and MUST
+    /// list only keys that can be parsed again. The provided method refuses, with
+    /// [`StoreErrorKind::Misconfigured`].
+    ///
+    /// ```
+    /// use idempotent_runtime::Idempotency;
+    /// use idempotent_runtime::store::{Filter, State};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let idem = Idempotency::in_memory()?;
+    /// let blocked = Filter::new().operation("payments.create").state(State::Abandoned);
+    /// let mut after = None;
+    /// loop {
+    ///     let page = idem.store().scan(&blocked, after.as_ref(), 500).await?;
+    ///     for found in &page.records {
+    ///         println!("{} for {:?}", found.key.as_str(), found.ttl);
+    ///     }
+    ///     match page.next {
+    ///         Some(next) => after = Some(next),
+    ///         None => break,
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    fn scan<'a>(
+        &'a self,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> Answer<'a, Page> {
+        let _ = (filter, after, limit);
+        let text = "this store cannot list its records";
+        StoreFuture::ready(Err(StoreError::new(StoreErrorKind::Misconfigured, text)))
+    }
+
     /// Asks to be told when an operator frees a record that an attempt holds, also from another
     /// process: see [`announce_freed`](Self::announce_freed).
     ///
@@ -174,6 +224,19 @@ pub enum Seen {
         /// The most time that it may still live: of a lease that is over.
         at_most: Option<Duration>,
     },
+}
+
+impl Seen {
+    /// `true` if the condition holds for the record that is there.
+    pub fn holds(&self, found: Option<&Record>) -> bool {
+        match (self, found) {
+            (Self::Nothing, None) => true,
+            (Self::This { head, at_most }, Some(record)) => {
+                record.head == *head && at_most.is_none_or(|at_most| record.ttl <= at_most)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The outcome of a [`Swap`] that is done.
@@ -262,11 +325,13 @@ pub enum Verb {
     Get,
     /// A record is watched.
     Watch,
+    /// Records are listed.
+    Scan,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Begin,
         Self::Arm,
         Self::Renew,
@@ -278,6 +343,7 @@ impl Verb {
         Self::Resolve,
         Self::Get,
         Self::Watch,
+        Self::Scan,
     ];
 
     /// Its name in metrics and logs.
@@ -294,6 +360,7 @@ impl Verb {
             Self::Resolve => "resolve",
             Self::Get => "get",
             Self::Watch => "watch",
+            Self::Scan => "scan",
         }
     }
 }

@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// The first byte of every record that this version reads and writes.
 pub const VERSION: u8 = 1;
+/// The most bytes that a record has before its value.
+pub const HEAD_MAX: usize = 64;
 /// The place of the byte that is the store's own.
 pub const RESERVED: usize = 2;
 
@@ -84,6 +86,23 @@ pub fn encode(head: &Head, value: Option<&Value>) -> Vec<u8> {
 /// # Errors
 /// [`StoreErrorKind::Undecodable`]: the bytes are damaged, or those of another version.
 pub fn decode(bytes: &[u8]) -> Result<(Head, Option<Value>), StoreError> {
+    let (head, rest) = read(bytes)?;
+    Ok((head, rest.map(Value::from)))
+}
+
+/// The head of a record and the length of its value, from its beginning and its whole length. The
+/// beginning is all of the record, or more than [`HEAD_MAX`] bytes of it.
+///
+/// # Errors
+/// [`StoreErrorKind::Undecodable`]: the bytes are damaged, or those of another version.
+pub fn decode_head(start: &[u8], whole: u64) -> Result<(Head, Option<u64>), StoreError> {
+    let (head, rest) = read(start)?;
+    let value = rest.map(|rest| whole.saturating_sub((start.len() - rest.len()) as u64));
+    Ok((head, value))
+}
+
+/// The head of a record, and what follows it if that is a value.
+fn read(bytes: &[u8]) -> Result<(Head, Option<&[u8]>), StoreError> {
     match bytes.first() {
         Some(&VERSION) => {}
         Some(version) => {
@@ -92,10 +111,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Head, Option<Value>), StoreError> {
         }
         None => return Err(damaged("it is empty")),
     }
-    read(&mut Reader(&bytes[1..]))
-}
-
-fn read(reader: &mut Reader<'_>) -> Result<(Head, Option<Value>), StoreError> {
+    let mut reader = Reader(&bytes[1..]);
     let [letter, reserved, flags] = reader.take()?;
     let (state, _) = STATES
         .into_iter()
@@ -125,7 +141,7 @@ fn read(reader: &mut Reader<'_>) -> Result<(Head, Option<Value>), StoreError> {
     let value = match (flags & VALUE, reader.0) {
         (0, []) => None,
         (0, _) => return Err(damaged("it is too long")),
-        (_, rest) => Some(Value::from(rest)),
+        (_, rest) => Some(rest),
     };
     let attempt = AttemptId { token, number, fence, fingerprint, claim };
     Ok((Head { attempt, state }, value))
@@ -229,7 +245,8 @@ mod tests {
     #[test]
     fn every_record_comes_back() {
         let window = Claim::Window { window: Duration::from_secs(5) };
-        let values = [None, Some(Value::from(&b""[..])), Some(Value::from(&b"value"[..]))];
+        let long = Some(Value::from(vec![7; 500]));
+        let values = [None, Some(Value::from(&b""[..])), Some(Value::from(&b"value"[..])), long];
         for (state, _) in STATES {
             for claim in [lease(Abandon::Retry), lease(Abandon::Block), window] {
                 for fingerprint in [None, Some(Fingerprint::of("payload"))] {
@@ -238,6 +255,10 @@ mod tests {
                         head.attempt.fingerprint = fingerprint;
                         let bytes = encode(&head, value.as_ref());
                         assert_eq!(decode(&bytes).unwrap(), (head, value.clone()));
+                        let length = value.as_ref().map(|it| it.as_bytes().len() as u64);
+                        let start = &bytes[..bytes.len().min(HEAD_MAX + 1)];
+                        let from_start = decode_head(start, bytes.len() as u64);
+                        assert_eq!(from_start.unwrap(), (head, length));
                     }
                 }
             }

@@ -25,6 +25,8 @@ mod many;
 mod matrix;
 mod operator;
 mod overlap;
+mod scan;
+mod swap;
 mod values;
 
 pub use arm::*;
@@ -38,6 +40,8 @@ pub use many::*;
 pub use matrix::*;
 pub use operator::*;
 pub use overlap::*;
+pub use scan::*;
+pub use swap::*;
 pub use values::*;
 
 use super::subject::{MAX_SLACK, Subject};
@@ -91,6 +95,15 @@ macro_rules! list {
 #[macro_export]
 macro_rules! __contract_cases {
     ([$($then:tt)+] $with:expr) => { $($then)+! { $with;
+        swap_that_finds_another_record_writes_nothing
+        swap_writes_the_whole_record
+        swap_compares_the_head_and_not_the_value
+        swap_takes_a_record_exactly_when_its_life_is_short_enough
+        extend_never_shortens
+        extend_of_another_record_finds_it
+        expired_record_counts_as_none
+        many_swaps_are_answered_in_order
+        confirm_answers_with_and_without_a_record
         first_begin_is_granted
         repeated_begin_gets_the_same_attempt
         others_stay_away_while_the_lease_is_alive
@@ -162,7 +175,16 @@ macro_rules! __contract_cases {
         watch_wakes_when_the_attempt_ends
         full_store_refuses_only_further_keys
         full_store_lets_granted_attempts_end
+        full_store_takes_what_it_must
         expired_records_make_room
+        scan_lists_every_record_once
+        scan_goes_on_behind_its_cursor
+        scan_of_nothing_is_empty
+        scan_filters_by_operation
+        scan_filters_by_scope
+        scan_filters_by_state
+        scan_lists_only_what_lives
+        listed_keys_lead_back_to_their_records
         begin_follows_the_table
         arm_follows_the_table
         complete_follows_the_table

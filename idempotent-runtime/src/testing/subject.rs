@@ -54,6 +54,12 @@ pub trait Subject: Send + Sync {
         true
     }
 
+    /// `true` if it can list its records. A store whose [`scan`](Store::scan) is the provided one
+    /// says no, and must then refuse.
+    fn scans(&self) -> bool {
+        true
+    }
+
     /// A store with room for few records, which answers `Full` beyond. `None`: not examined.
     fn bounded(&self) -> Option<Arc<dyn Store>> {
         None

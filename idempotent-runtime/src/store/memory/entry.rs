@@ -4,7 +4,7 @@ use crate::clock::Moment;
 use crate::config::Abandon;
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
-use crate::store::{AttemptId, Claim, Head, State, Token, Value};
+use crate::store::{AttemptId, Claim, Head, Listed, State, Token, Value};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -149,6 +149,12 @@ impl Entry {
 
     pub(super) fn value(&self) -> Option<Value> {
         self.value.clone()
+    }
+
+    /// This entry as a scan lists it, unless its time is over.
+    pub(super) fn listed(&self, now: Moment) -> Option<Listed> {
+        let value_bytes = self.value.as_ref().map(|value| value.as_bytes().len() as u64);
+        Some(Listed::new(self.key.clone(), self.head(), self.life(now)?, value_bytes))
     }
 
     /// What this entry costs: itself, its bytes, and its share of table and expiry index.

@@ -6,6 +6,7 @@
 mod budget;
 mod entry;
 mod expiry;
+mod scan;
 mod shard;
 #[cfg(all(test, shuttle))]
 mod shuttle_tests;
@@ -13,8 +14,8 @@ mod shuttle_tests;
 mod tests;
 
 use super::{
-    Answer, Found, Maintenance, Next, Record, Seen, State, Store, StoreError, StoreErrorKind,
-    StoreFuture, Swap, Swapped, Usage, Watch, WhenFull,
+    Answer, Cursor, Filter, Found, Maintenance, Next, Page, Record, Seen, State, Store, StoreError,
+    StoreErrorKind, StoreFuture, Swap, Swapped, Usage, Watch, WhenFull,
 };
 use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
@@ -95,6 +96,10 @@ impl MemoryOptions {
 }
 
 /// The embedded store. Cheap to create; holds nothing beyond this process.
+///
+/// A [scan](Store::scan) lists a record that is there from the first page to the last exactly once,
+/// and none twice. A page takes a pass over each of the 64 shards that it comes to, and locks it for
+/// some microseconds at a time.
 ///
 /// ```
 /// use idempotent_runtime::Idempotency;
@@ -182,7 +187,7 @@ impl MemoryStore {
     fn change(
         &self,
         key: &RecordKey,
-        mut decide: impl FnMut(Option<(&Entry, Duration)>) -> Result<Next, Swapped>,
+        mut decide: impl FnMut(Option<(&Entry, Duration)>) -> Decided,
     ) -> Result<Swapped, StoreError> {
         for _ in 0..ROOM_TRIES {
             let mut opened = self.open(key);
@@ -190,8 +195,8 @@ impl MemoryStore {
             let entry = opened.shard.find(opened.hash, key);
             let living = entry.and_then(|entry| Some((entry, entry.life(opened.now)?)));
             let next = match decide(living) {
-                Ok(next) => next,
-                Err(swapped) => return Ok(swapped),
+                Decided::Write(next) => next,
+                Decided::Answer(swapped) => return Ok(swapped),
             };
             let may_refuse = matches!(next, Next::Put { when_full: WhenFull::Refuse, .. });
             if entry.is_some() || !may_refuse || self.budget.admits(&opened.shard.tally, key) {
@@ -218,6 +223,13 @@ impl MemoryStore {
         let mut shards = self.shards[first..].iter().chain(&self.shards[..first]);
         self.evict_answers && shards.any(|shard| lock(shard).evict_answer(&self.budget))
     }
+}
+
+/// A decision about a record.
+enum Decided {
+    Write(Next),
+    /// The record stays.
+    Answer(Swapped),
 }
 
 /// One locked shard, opened for one key.
@@ -308,8 +320,8 @@ impl Store for MemoryStore {
                 _ => false,
             };
             match holds {
-                true => Ok(swap.next.clone()),
-                false => Err(Swapped::Found(record.map(found))),
+                true => Decided::Write(swap.next.clone()),
+                false => Decided::Answer(Swapped::Found(record.map(found))),
             }
         }))
     }
@@ -330,6 +342,15 @@ impl Store for MemoryStore {
 
     fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
         ready(self.open(key).shard.watch(key))
+    }
+
+    fn scan<'a>(
+        &'a self,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> Answer<'a, Page> {
+        StoreFuture::ready(self.page(filter, after, limit))
     }
 
     fn maintain(&self) -> StoreFuture<'_, Maintenance> {

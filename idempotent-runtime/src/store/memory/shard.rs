@@ -9,6 +9,7 @@ use crate::store::{Head, Value, Watch};
 use crate::sync::Notify;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,6 +24,8 @@ type Boxed = (u64, Box<Entry>);
 #[derive(Default)]
 pub(super) struct Shard {
     table: HashTable<Boxed>,
+    /// Grows whenever the entries of the table may change their places.
+    moves: Cell<u64>,
     pub(super) tally: Tally,
     expiry: Expiry,
     watchers: HashMap<Box<str>, Weak<Notify>>,
@@ -59,7 +62,7 @@ impl Shard {
         let kept = value.filter(|value| budget.has_bytes(&self.tally, value_cost(value)));
         let put = if kept.is_some() == has_value { Put::Done } else { Put::WithoutValue };
         let is_key = |(known, entry): &Boxed| *known == hash && entry.is_key(key);
-        let entry = match self.table.entry(hash, is_key, |(hash, _)| *hash) {
+        let entry = match self.table.entry(hash, is_key, moved(&self.moves)) {
             Slot::Occupied(slot) => {
                 let entry = &mut slot.into_mut().1;
                 let before = entry.cost();
@@ -164,7 +167,7 @@ impl Shard {
     /// Gives memory back after many records have gone.
     pub(super) fn shrink(&mut self) {
         if self.table.capacity() > 4 * self.table.len().max(16) {
-            self.table.shrink_to(2 * self.table.len(), |(hash, _)| *hash);
+            self.table.shrink_to(2 * self.table.len(), moved(&self.moves));
         }
         if self.watchers.is_empty() {
             self.watchers.shrink_to_fit();
@@ -199,9 +202,39 @@ impl Shard {
             .map(|(_, entry)| &**entry)
     }
 
+    /// A number that is another one once entries have changed their places.
+    pub(super) fn moves(&self) -> u64 {
+        self.moves.get()
+    }
+
+    /// The places of the table, taken or not.
+    pub(super) fn buckets(&self) -> usize {
+        self.table.num_buckets()
+    }
+
+    /// The hashes in some places of the table.
+    pub(super) fn hashes(&self, first: usize, count: usize) -> impl Iterator<Item = u64> {
+        let end = first.saturating_add(count).min(self.buckets());
+        (first..end).filter_map(|bucket| self.table.get_bucket(bucket)).map(|(hash, _)| *hash)
+    }
+
+    /// The entries with this hash: one, except by a chance of 2^-64.
+    pub(super) fn with_hash(&self, hash: u64) -> impl Iterator<Item = &Entry> {
+        let entries = self.table.iter_hash(hash).filter(move |(known, _)| *known == hash);
+        entries.map(|(_, entry)| &**entry)
+    }
+
     /// How many hashes the expiry index holds.
     #[cfg(test)]
     pub(super) fn indexed(&self) -> usize {
         self.expiry.len()
+    }
+}
+
+/// Gives the table the hash of an entry, which it asks for only when it moves that entry.
+fn moved(moves: &Cell<u64>) -> impl Fn(&Boxed) -> u64 {
+    |(hash, _)| {
+        moves.set(moves.get() + 1);
+        *hash
     }
 }

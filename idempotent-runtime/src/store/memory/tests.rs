@@ -1,3 +1,4 @@
+use super::scan::{Pass, Progress};
 use super::*;
 use crate::clock::Manual;
 use crate::config::{Abandon, Config};
@@ -146,4 +147,156 @@ fn all_shards_give_up_an_answer_before_one_gives_up_a_second() {
         assert_eq!(lock(shard).indexed(), 1);
     }
     assert_eq!(records(&store), SHARDS as u64);
+}
+
+/// The keys of all pages, in their order. `between` runs before each page.
+fn scanned(store: &MemoryStore, limit: usize, mut between: impl FnMut(usize)) -> Vec<String> {
+    let (filter, mut after, mut keys) = (Filter::new(), None, Vec::new());
+    for page in 0.. {
+        between(page);
+        let Page { records, next, .. } = now(store.scan(&filter, after.as_ref(), limit));
+        assert!(records.len() <= limit);
+        keys.extend(records.into_iter().map(|found| found.key.as_str().to_owned()));
+        match next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    keys
+}
+
+fn text(kind: &str, number: usize) -> String {
+    format!("p|{kind}|{number}")
+}
+
+#[test]
+fn a_scan_lists_what_stays_once_while_tables_grow_and_shrink() {
+    const STAYING: usize = 3_000;
+    const PASSING: usize = 20_000;
+    let (store, _) = bench(MemoryOptions::new());
+    for number in 0..STAYING {
+        answer(&store, &RecordKey::from(text("stays", number).as_str()), LONG);
+    }
+    let keys = scanned(&store, 100, |page| match page {
+        // Every table grows, several times over.
+        5 => (0..PASSING).for_each(|number| {
+            answer(&store, &RecordKey::from(text("passes", number).as_str()), LONG);
+        }),
+        60 => {
+            for number in 0..PASSING {
+                let key = RecordKey::from(text("passes", number).as_str());
+                now(store.forget(&key, true));
+            }
+            store.sweep();
+        }
+        _ => {}
+    });
+    let mut staying: Vec<_> = keys.iter().filter(|key| key.contains("|stays|")).collect();
+    assert_eq!(staying.len(), STAYING);
+    staying.sort();
+    staying.dedup();
+    assert_eq!(staying.len(), STAYING);
+}
+
+#[test]
+fn a_scan_lists_what_stays_once_while_others_write() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    const STAYING: usize = 2_000;
+    let (store, _) = bench(MemoryOptions::new());
+    for number in 0..STAYING {
+        answer(&store, &RecordKey::from(text("stays", number).as_str()), LONG);
+    }
+    /// Ends the other thread also if an assertion fails.
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Relaxed);
+        }
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _ends = Ends(&done);
+        scope.spawn(|| {
+            // Tables double, and shrink again.
+            while !done.load(Relaxed) {
+                let keys: Vec<_> = (0..20_000)
+                    .map(|number| RecordKey::from(text("passes", number).as_str()))
+                    .collect();
+                keys.iter().for_each(|key| answer(&store, key, LONG));
+                for key in &keys {
+                    now(store.forget(key, true));
+                }
+                store.sweep();
+            }
+        });
+        for _ in 0..5 {
+            let mut keys = scanned(&store, 50, |_| {});
+            keys.retain(|key| key.contains("|stays|"));
+            assert_eq!(keys.len(), STAYING);
+            keys.sort();
+            keys.dedup();
+            assert_eq!(keys.len(), STAYING);
+        }
+    });
+}
+
+#[test]
+fn a_table_that_moves_is_noticed() {
+    let (store, _) = bench(MemoryOptions::new());
+    let moves = || lock(&store.shards[0]).moves();
+    let before = moves();
+    (0..1_000).for_each(|number| put_answer(&store, 0, number));
+    let grown = moves();
+    assert_ne!(grown, before);
+    (0..1_000).for_each(|number| {
+        let key = RecordKey::from(format!("0 {number}").as_str());
+        lock(&store.shards[0]).remove(number as u64, &key, &store.budget);
+    });
+    assert_eq!(moves(), grown, "removing moves nothing");
+    (0..10).for_each(|number| put_answer(&store, 0, number));
+    lock(&store.shards[0]).shrink();
+    assert_ne!(moves(), grown);
+}
+
+#[test]
+fn a_pass_finds_the_smallest_hashes_unless_its_table_moves() {
+    const STEP: usize = 8;
+    let (store, _) = bench(MemoryOptions::new());
+    let shard = &store.shards[0];
+    (0..100).rev().for_each(|number| put_answer(&store, 0, number));
+    let mut pass = Pass::new(Some(9), 20);
+    while pass.step(&lock(shard), STEP) == Progress::More {}
+    assert_eq!(pass.hashes(), (10..30).collect::<Vec<_>>());
+
+    let mut pass = Pass::new(None, 1_000);
+    assert_eq!(pass.step(&lock(shard), STEP), Progress::More);
+    (100..1_000).for_each(|number| put_answer(&store, 0, number));
+    assert_eq!(pass.step(&lock(shard), STEP), Progress::Moved);
+}
+
+#[test]
+fn two_keys_with_one_hash_are_both_listed() {
+    let (store, _) = bench(MemoryOptions::new());
+    for key in ["p|o|1", "p|o|2", "p|o|3"] {
+        let head = Head { attempt: asking(LEASE).first_attempt(), state: State::Succeeded };
+        let life = (store.clock.now(), LEASE);
+        let mut shard = lock(&store.shards[1]);
+        shard.put(7, &RecordKey::from(key), &head, life, None, &store.budget);
+    }
+    let page = now(store.scan(&Filter::new(), None, 1));
+    assert_eq!(page.records.len(), 3, "they cannot be told apart by a cursor");
+    assert_eq!(now(store.scan(&Filter::new(), page.next.as_ref(), 1)), Page::default());
+}
+
+#[test]
+fn keys_that_were_not_composed_are_skipped_and_bad_cursors_refused() {
+    let (store, _) = bench(MemoryOptions::new());
+    put_answer(&store, 0, 1);
+    let page = now(store.scan(&Filter::new(), None, 10));
+    assert_eq!((page.records.len(), page.skipped, page.next), (0, 1, None));
+    for bad in ["", "1", "64.0", "0.x", "-1.0"] {
+        let cursor = Cursor::new(bad);
+        let refused = store.scan(&Filter::new(), Some(&cursor), 10).now().unwrap().unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::Misconfigured, "{bad}");
+    }
 }

@@ -103,7 +103,7 @@ async fn ask_primaries(
 }
 
 /// One slot of every primary, by its address.
-fn primaries(ranges: Vec<Vec<Value>>) -> HashMap<(String, u16), u16> {
+pub(super) fn primaries(ranges: Vec<Vec<Value>>) -> HashMap<(String, u16), u16> {
     let primary = |range: Vec<Value>| {
         let mut range = range.into_iter();
         let first: u16 = redis::from_redis_value(range.next()?).ok()?;

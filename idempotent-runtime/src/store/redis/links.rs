@@ -163,9 +163,22 @@ impl Links {
         lock(&self.by_runtime).len()
     }
 
-    pub(super) async fn command(self: &Arc<Self>, command: &Cmd) -> Result<Value, Failed> {
+    // Not an async function: a future around another one makes every call around it deeper.
+    pub(super) fn command(
+        self: &Arc<Self>,
+        command: &Cmd,
+    ) -> impl Future<Output = Result<Value, Failed>> {
+        self.command_to(None, command)
+    }
+
+    /// Sends a command to the master of a slot, whatever keys it names.
+    pub(super) async fn command_to(
+        self: &Arc<Self>,
+        slot: Option<u16>,
+        command: &Cmd,
+    ) -> Result<Value, Failed> {
         let (link, mut current) = self.current().await?;
-        let sent = current.connection.command(command);
+        let sent = current.connection.command_to(slot, command);
         let answer = self.unless_replaced(current.generation, sent);
         let answer = paused::hold(self.timeouts.response, answer).await;
         self.check(&link, &current, answer)

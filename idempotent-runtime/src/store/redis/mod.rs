@@ -2,7 +2,7 @@
 //!
 //! The files, in the order in which a swap goes through them: [`swaps`] turns it into a command, or
 //! many into one pipeline, [`server`] adds the wait for replicas, [`links`] sends it, [`target`]
-//! connects. [`mark`] is the one byte of a record that is this store's own. [`refusals`] is the table
+//! connects. [`scan`] lists records. [`mark`] is the one byte of a record that is this store's own. [`refusals`] is the table
 //! of errors that servers answer with. Behind sentinels, [`sentinel`] asks for the master, [`master`]
 //! judges the answers, and [`follow`] ends connections to a master that was replaced.
 
@@ -20,6 +20,7 @@ mod name;
 mod paused;
 mod refusals;
 mod replication;
+mod scan;
 mod script;
 mod sentinel;
 mod server;
@@ -37,7 +38,10 @@ use self::name::Name;
 use self::server::Server;
 use self::wakes::Wakes;
 use crate::key::RecordKey;
-use crate::store::{Answer, Freed, Record, Store, StoreError, StoreFuture, Swap, Swapped, Watch};
+use crate::store::{
+    Answer, Cursor, Filter, Freed, Page, Record, Store, StoreError, StoreFuture, Swap, Swapped,
+    Watch,
+};
 use ::redis::aio::ConnectionLike;
 use std::fmt;
 use std::future::Future;
@@ -58,6 +62,12 @@ use std::time::{Duration, Instant};
 ///
 /// Each tokio runtime that uses the store has a connection of its own. A clone is another handle to
 /// the same store. Time is the server's: clocks of callers decide nothing.
+///
+/// A [scan](Store::scan) is one `SCAN` a page, never `KEYS`, and reads heads without their values; in
+/// a cluster it goes from master to master. As `SCAN` does, it may list a record more than once while
+/// records are written. It misses none that is there throughout, unless its slot is moved to another
+/// master or a server is replaced meanwhile. In a cluster a scan ends with an error when its master
+/// is replaced; behind sentinels that is not noticed, so start it again after a failover.
 #[derive(Clone)]
 pub struct RedisStore(Arc<Shared>);
 
@@ -196,6 +206,15 @@ impl Store for RedisStore {
             self.server().mark(&name).await?;
             Ok(watch)
         })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> Answer<'a, Page> {
+        StoreFuture::new(async move { Ok(self.server().scan(filter, after, limit).await?) })
     }
 
     fn on_freed(&self, told: Freed) {

@@ -3,6 +3,9 @@
 //! Braces choose the slot of a name in a cluster. User data never does: a name with braces of its
 //! own begins with an empty pair, which switches the rule off. Only a tag that the caller asks for
 //! chooses a slot.
+//!
+//! A name leads back to its key. The name of a key with a tag, or without braces, is its text, and
+//! does not begin with an empty pair; the name of every other key does.
 
 use crate::key::RecordKey;
 use redis::cluster_routing::Slot;
@@ -21,6 +24,12 @@ impl Name {
         }
     }
 
+    /// The key whose name this is; `None` if there is none.
+    pub(super) fn key_of(name: &str) -> Option<RecordKey> {
+        let key = RecordKey::from(name.strip_prefix("{}").unwrap_or(name));
+        (Self::of(&key).as_str() == name).then_some(key)
+    }
+
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
@@ -33,6 +42,7 @@ impl Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn name(text: &str) -> Name {
         Name::of(&RecordKey::from(text))
@@ -64,6 +74,28 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), keys.len());
+    }
+
+    #[test]
+    fn a_name_that_no_key_has_leads_to_no_key() {
+        for foreign in ["{}a", "a{", "{", "{{a}", "{}", "{}{a}b"] {
+            assert_eq!(Name::key_of(foreign), None, "{foreign}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_leads_back_to_its_key(text in prop_oneof![".*", "[{}a|]{0,8}"]) {
+            let key = RecordKey::from(text.as_str());
+            prop_assert_eq!(Name::key_of(Name::of(&key).as_str()), Some(key));
+        }
+
+        #[test]
+        fn a_key_has_no_other_name(name in "[{}a|]{0,8}") {
+            if let Some(key) = Name::key_of(&name) {
+                prop_assert_eq!(Name::of(&key), Name(name));
+            }
+        }
     }
 
     #[test]

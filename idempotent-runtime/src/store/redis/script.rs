@@ -43,6 +43,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    HEAD = "head.lua";
     LOOK = "look.lua";
     MARK = "mark.lua";
     RENEW = "renew.lua";

@@ -86,7 +86,11 @@ impl Server {
     }
 
     /// Runs a script that writes nothing that replicas would have to confirm.
-    async fn run(&self, script: &Script, arguments: &impl Fn(&mut Cmd)) -> Result<Value, Failed> {
+    pub(super) async fn run(
+        &self,
+        script: &Script,
+        arguments: &impl Fn(&mut Cmd),
+    ) -> Result<Value, Failed> {
         match self.links.command(&script.by_hash(arguments)).await {
             Err(failed) if failed.failure() == Failure::NoScript => {
                 self.links.command(&script.by_text(arguments)).await

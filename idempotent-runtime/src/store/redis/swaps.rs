@@ -350,8 +350,9 @@ fn set(name: &Name, bytes: &[u8]) -> Cmd {
 /// The arguments of `renew.lua`.
 fn renewal(name: &Name, swap: &Swap) -> impl Fn(&mut Cmd) {
     let Sides { seen, millis, .. } = Sides::of(swap);
+    let at_most = at_most(&swap.seen);
     move |command| {
-        command.arg(1).arg(name.as_str()).arg(&seen).arg(millis);
+        command.arg(1).arg(name.as_str()).arg(&seen).arg(millis).arg(&at_most);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::store::{StoreError, StoreErrorKind};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use redis::io::tcp::TcpSettings;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionInfo, ErrorKind, IntoConnectionInfo, Pipeline,
@@ -112,11 +113,28 @@ pub(super) enum Connection {
 }
 
 impl Connection {
-    pub(super) async fn command(&mut self, command: &Cmd) -> Result<Value, RedisError> {
-        match self {
-            Self::Single(connection) => connection.send_packed_command(command).await,
-            Self::Cluster(connection) => connection.req_packed_command(command).await,
-            Self::Given(connection) => connection.like().req_packed_command(command).await,
+    pub(super) fn command(
+        &mut self,
+        command: &Cmd,
+    ) -> impl Future<Output = Result<Value, RedisError>> {
+        self.command_to(None, command)
+    }
+
+    /// One command, in a cluster to the master of a slot if one is named, and otherwise to that of
+    /// its key.
+    pub(super) async fn command_to(
+        &mut self,
+        slot: Option<u16>,
+        command: &Cmd,
+    ) -> Result<Value, RedisError> {
+        match (self, slot) {
+            (Self::Single(connection), _) => connection.send_packed_command(command).await,
+            (Self::Cluster(connection), None) => connection.req_packed_command(command).await,
+            (Self::Cluster(connection), Some(slot)) => {
+                let node = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
+                connection.route_command(command.clone(), RoutingInfo::SingleNode(node)).await
+            }
+            (Self::Given(connection), _) => connection.like().req_packed_command(command).await,
         }
         .and_then(Value::extract_error)
     }

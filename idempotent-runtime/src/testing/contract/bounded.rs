@@ -10,7 +10,7 @@ use std::sync::Arc;
 const ENOUGH: usize = 100_000;
 
 /// A full store, and the attempts that fill it.
-async fn filled<'a>(subject: &'a dyn Subject) -> Option<Vec<(Bench<'a>, AttemptId)>> {
+pub(super) async fn filled<'a>(subject: &'a dyn Subject) -> Option<Vec<(Bench<'a>, AttemptId)>> {
     let store = subject.bounded()?;
     let mut running = Vec::new();
     for index in 0..ENOUGH {

@@ -5,8 +5,8 @@ use super::script::{Plan, Script};
 use super::{Fault, Verb};
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, Freed, Maintenance, Next, Record, Store, StoreError, StoreErrorKind, StoreFuture, Swap,
-    Swapped, Usage, Watch,
+    Answer, Cursor, Filter, Freed, Maintenance, Next, Page, Record, Store, StoreError,
+    StoreErrorKind, StoreFuture, Swap, Swapped, Usage, Watch,
 };
 use std::fmt;
 use std::future::{Future, pending};
@@ -241,6 +241,7 @@ trait Reply: Send + Unpin + 'static {
 
 impl Reply for Option<Record> {}
 impl Reply for Watch {}
+impl Reply for Page {}
 impl Reply for Swapped {
     fn took_effect(&self) -> bool {
         !matches!(self, Self::Found(_))
@@ -294,6 +295,17 @@ impl Store for FaultStore {
     fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
         let (store, key) = (Arc::clone(&self.inner), key.clone());
         self.pass(Verb::Watch, Box::pin(async move { store.watch(&key).await }))
+    }
+
+    fn scan<'a>(
+        &'a self,
+        filter: &'a Filter,
+        after: Option<&'a Cursor>,
+        limit: usize,
+    ) -> Answer<'a, Page> {
+        let (store, filter, after) = (Arc::clone(&self.inner), filter.clone(), after.cloned());
+        let effect = async move { store.scan(&filter, after.as_ref(), limit).await };
+        self.pass(Verb::Scan, Box::pin(effect))
     }
 
     fn timeout(&self) -> Option<Duration> {

@@ -1,13 +1,20 @@
--- Extends the life of a record if it is the one that the caller holds; a waiter's mark does not count.
--- KEYS: record. ARGV: record as held, without a mark; its time to live.
+-- Extends the life of a record if it is the one that the caller saw: its head is compared, not its value, and not a
+-- waiter's mark.
+-- KEYS: record. ARGV: head of the record as seen; its time to live; longest time to live that the seen record may have,
+-- empty if any.
 -- Answers 1 if it lives for so long, else the record as it is and its time to live.
-local now = redis.call('GETRANGE', KEYS[1], 0, string.len(ARGV[1]))
-local bare = now
-if string.byte(now, 3) == 1 then
-  bare = string.sub(now, 1, 2) .. '\0' .. string.sub(now, 4)
+local head = redis.call('GETRANGE', KEYS[1], 0, string.len(ARGV[1]))
+if string.len(head) >= 4 then
+  local mark, flags = string.byte(head, 3, 4)
+  -- The fourth flag says that a value follows.
+  if flags % 16 >= 8 then
+    flags = flags - 8
+    head = string.sub(head, 1, string.len(ARGV[1]))
+  end
+  head = string.sub(head, 1, 2) .. string.char(mark == 1 and 0 or mark, flags) .. string.sub(head, 5)
 end
 local ttl = redis.call('PTTL', KEYS[1])
-if bare ~= ARGV[1] then
+if head ~= ARGV[1] or (ARGV[3] ~= '' and ttl > tonumber(ARGV[3])) then
   return { redis.call('GET', KEYS[1]), ttl }
 end
 if ttl < tonumber(ARGV[2]) then
