@@ -6,8 +6,8 @@ use crate::answers::Answers;
 use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::engine::{
-    Call, FirstStep, InstanceRef, Moves, Prepare, Prepared, acquire, acquire_now, record_key, run,
-    run_batch, run_detached,
+    ArcRef, Call, FirstStep, Moves, Prepare, Prepared, acquire, acquire_now, prepare, record_key,
+    run, run_batch, run_detached,
 };
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
@@ -16,7 +16,7 @@ use crate::key::{Encoded, KeyPart, RecordKey};
 use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
 use crate::options::{Options, Runs};
-pub use crate::outcome::{Outcome, Recorded};
+use crate::outcome::Outcome;
 use crate::protocol::{Binding, Forgotten, StoreExt as _};
 use crate::store::Record;
 use serde::Serialize;
@@ -353,7 +353,7 @@ impl<'a> Operation<'a> {
     {
         let prepare = |(key, input): (K, I)| {
             let call = Call { key: Encoded::of(&key), ..self.call() };
-            (Prepared::new(InstanceRef::Borrowed(self.instance), call), input)
+            (prepare(ArcRef::Borrowed(self.instance.engine()), call), input)
         };
         let calls = items.into_iter().map(prepare).collect();
         run_batch(calls, &Answers::kept(), body).await
@@ -392,10 +392,10 @@ impl<'a> Operation<'a> {
         let key = self.record_key()?;
         // Taken before anything is sent: whichever attempt is freed, these have lost the key.
         // One that is granted while the answer is on its way may.
-        let held = self.instance.core().keeper.leases().of(key.as_str());
+        let held = self.instance.engine().keeper.registry().of(key.as_str());
         let forgotten = self.answer(self.instance.store().forget(&key, force).await)?;
         if forgotten == Forgotten::Freed {
-            held.iter().for_each(|lease| lease.lose());
+            held.iter().for_each(|attempt| attempt.lose());
         }
         Ok(forgotten)
     }
@@ -405,7 +405,7 @@ impl<'a> Operation<'a> {
     /// # Errors
     /// The key is missing or invalid.
     pub fn record_key(&self) -> Result<RecordKey, Error> {
-        record_key(&self.call(), &self.instance.core().config.load())
+        record_key(&self.call(), &self.instance.engine().config.load())
     }
 
     fn call(&self) -> Call<'_> {
@@ -429,14 +429,14 @@ impl<'a> Operation<'a> {
     }
 
     pub(crate) fn prepare(&self) -> Result<Prepared<'_>, Error> {
-        Prepared::new(InstanceRef::Borrowed(self.instance), self.call())
+        prepare(ArcRef::Borrowed(self.instance.engine()), self.call())
     }
 
     /// As [`prepare`](Self::prepare), for a call that is made once: the key is not copied.
     fn prepare_once(&mut self) -> Result<Prepared<'_>, Error> {
         let key = std::mem::replace(&mut self.key, Encoded::ambient());
         let scope = self.scope.take();
-        Prepared::new(InstanceRef::Borrowed(self.instance), self.call_with(key, scope))
+        prepare(ArcRef::Borrowed(self.instance.engine()), self.call_with(key, scope))
     }
 
     fn answer<A>(&self, answer: Result<A, crate::store::StoreError>) -> Result<A, Error> {

@@ -63,7 +63,7 @@ impl Operation<'_> {
         };
         let key = self.record_key()?;
         let read = |codecs: &Codecs, bytes: &[u8]| answers.decode_value(codecs, bytes);
-        let values = &self.instance.core().values;
+        let values = &self.instance.engine().values;
         values.read(Kind::Value, &key, value, read).map(Some).map_err(|error| {
             let text = error.to_string();
             Error::new(ErrorKind::Undecodable, &self.name).with_message(text).with_source(error)
@@ -76,13 +76,13 @@ impl Operation<'_> {
         encode: impl Fn(&Codecs, &T) -> Option<Encoding>,
     ) -> Result<Resolved, Error> {
         let key = self.record_key()?;
-        let core = self.instance.core();
-        let config = core.config.load_full();
+        let engine = self.instance.engine();
+        let config = engine.config.load_full();
         let resolution = match resolution {
             Resolution::Retry => Resolution::Retry,
             Resolution::Succeeded(value) => {
-                let encoded = value.and_then(|value| encode(&core.values.codecs, value));
-                let keep = |it| core.values.keep(Kind::Value, &key, it, config.max_value_bytes);
+                let encoded = value.and_then(|value| encode(&engine.values.codecs, value));
+                let keep = |it| engine.values.keep(Kind::Value, &key, it, config.max_value_bytes);
                 let kept = encoded.map(keep).transpose().map_err(|reason| {
                     let text = format!("the value cannot be kept: {reason}");
                     Error::new(ErrorKind::ResultUnavailable, &self.name).with_message(text)
@@ -91,6 +91,6 @@ impl Operation<'_> {
             }
         };
         let retention = whole_millis(self.options.expire.unwrap_or(config.expire));
-        self.answer(core.store.resolve(&key, resolution, retention).await)
+        self.answer(engine.store.resolve(&key, resolution, retention).await)
     }
 }
