@@ -1,13 +1,13 @@
-//! Pauses that grow and differ.
+//! Exponential backoff with jitter. No other file of this crate computes pauses between tries.
 
 use crate::sync::rng;
 use rand::RngExt as _;
 use std::time::Duration;
 
-/// How much longer than the first pause the longest one is.
+/// The longest pause, in first pauses.
 const GROWTH_LIMIT: u32 = 20;
 
-/// Pauses that double, with jitter, up to a limit.
+/// Exponential backoff with jitter, up to a limit.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,

@@ -3,15 +3,10 @@
 
 use crate::engine::{ArcRef, Engine, scoped};
 use crate::instance::Idempotency;
+use crate::switch::REQUIRE_INSTALLED;
 use once_cell::sync::OnceCell;
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
-use std::sync::Arc;
-
-/// Environment variable that makes attributed functions refuse to run until an instance is
-/// installed. It counts as set unless it is empty or `0`.
-pub const REQUIRE_INSTALLED: &str = "IDEMPOTENT_REQUIRE_INSTALLED";
 
 static PROCESS_WIDE: OnceCell<ProcessWide> = OnceCell::new();
 
@@ -74,11 +69,6 @@ fn start_default() -> Result<ProcessWide, InstallError> {
         "no instance is installed: using a memory store that other processes do not see"
     );
     Ok(ProcessWide { instance, installed: false })
-}
-
-/// Runs `future` with `instance` in place of the installed one.
-pub(crate) async fn override_with<F: Future>(instance: Idempotency, future: F) -> F::Output {
-    scoped::scope(Arc::clone(instance.engine()), future).await
 }
 
 /// Error of installing an instance, or of requiring one.

@@ -77,13 +77,13 @@ pub use effects::EffectOutcome;
 pub use engine::{Current, current};
 pub use error::{BodyRun, Error, ErrorKind};
 pub use fingerprint::Fingerprint;
-pub use install::{InstallError, REQUIRE_INSTALLED, require_installed};
+pub use install::{InstallError, require_installed};
 pub use instance::{BuildError, Builder, Drained, Idempotency};
 pub use key::KeyPart;
 pub use operation::Operation;
 pub use outcome::{Outcome, Recorded};
 pub use protocol::Resolution;
-pub use switch::DISABLED;
+pub use switch::{DISABLED, REQUIRE_INSTALLED};
 pub use tokens::{Consumed, Exchanged, NotAToken, OneTimeToken, Tokens, UsedToken};
 
 #[doc = include_str!("../docs/key_part.md")]

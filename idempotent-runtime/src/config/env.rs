@@ -10,7 +10,7 @@ use super::{
 
 /// Variables of this crate that are not settings.
 const NOT_SETTINGS: [&str; 3] =
-    [crate::install::REQUIRE_INSTALLED, crate::switch::DISABLED, "IDEMPOTENT_SERVERS"];
+    [crate::switch::REQUIRE_INSTALLED, crate::switch::DISABLED, "IDEMPOTENT_SERVERS"];
 
 impl Config {
     /// Reads the environment: `IDEMPOTENT_EXPIRE=10m`, `IDEMPOTENT_MODE=strong`.

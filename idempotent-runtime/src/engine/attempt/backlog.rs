@@ -43,17 +43,18 @@ struct Cancelled {
 
 impl Backlog {
     /// Takes in an answer of so many bytes. `None` if there is no room for it.
-    pub(crate) fn admit_answer(self: &Arc<Self>, bytes: usize) -> Option<Answer> {
+    pub(crate) fn admit_answer(self: &Arc<Self>, bytes: usize) -> Option<AnswerRoom> {
+        // Relaxed: both are counts and nothing else, and each `fetch_add` sees all before it.
         // Counted before it is compared: two that come at once may both be refused, never both
         // admitted beyond the limit.
-        let answer = Answer { backlog: Arc::clone(self), bytes };
+        let answer = AnswerRoom { backlog: Arc::clone(self), bytes };
         let answers = self.answers.fetch_add(1, Relaxed) + 1;
         let total = self.answer_bytes.fetch_add(bytes, Relaxed) + bytes;
         (answers <= MAX_ANSWERS && total <= MAX_ANSWER_BYTES).then_some(answer)
     }
 
     /// Takes in a release. If there are too many, the oldest is cancelled.
-    pub(crate) fn admit_release(self: &Arc<Self>) -> Release {
+    pub(crate) fn admit_release(self: &Arc<Self>) -> ReleaseRoom {
         let cancelled = Arc::<Cancelled>::default();
         let mut releases = lock(&self.releases);
         let number = releases.next;
@@ -70,13 +71,14 @@ impl Backlog {
                 target: "idempotent",
                 "too many releases are waiting for the store: the oldest is dropped"
             );
+            // Relaxed: the notification that follows orders it before the read that it wakes.
             oldest.is_cancelled.store(true, Relaxed);
             oldest.signal.notify_one();
         }
-        Release { backlog: Arc::clone(self), number, cancelled }
+        ReleaseRoom { backlog: Arc::clone(self), number, cancelled }
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(shuttle)))]
     fn releases(&self) -> usize {
         lock(&self.releases).under_way.len()
     }
@@ -84,12 +86,12 @@ impl Backlog {
 
 /// Room for one answer, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerRoom {
     backlog: Arc<Backlog>,
     bytes: usize,
 }
 
-impl Drop for Answer {
+impl Drop for AnswerRoom {
     fn drop(&mut self) {
         self.backlog.answers.fetch_sub(1, Relaxed);
         self.backlog.answer_bytes.fetch_sub(self.bytes, Relaxed);
@@ -98,13 +100,13 @@ impl Drop for Answer {
 
 /// Room for one release, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Release {
+pub(crate) struct ReleaseRoom {
     backlog: Arc<Backlog>,
     number: u64,
     cancelled: Arc<Cancelled>,
 }
 
-impl Release {
+impl ReleaseRoom {
     /// Resolves when this release has to make room for others.
     pub(crate) async fn cancelled(&self) {
         // One waits for it, so the signal is kept if it comes first.
@@ -114,7 +116,7 @@ impl Release {
     }
 }
 
-impl Drop for Release {
+impl Drop for ReleaseRoom {
     fn drop(&mut self) {
         lock(&self.backlog.releases).under_way.remove(&self.number);
     }

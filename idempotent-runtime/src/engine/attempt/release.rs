@@ -5,7 +5,7 @@
 //! store has acknowledged one and a lease has passed. What cannot have had an effect is not released
 //! at all. An `arm` that arrives after a release finds nothing to arm.
 
-use super::backlog::{Answer, Release};
+use super::backlog::{AnswerRoom, ReleaseRoom};
 use super::handoff::Handoff;
 use super::instance::Instance;
 use super::keeper::Job;
@@ -165,8 +165,8 @@ impl Source {
 
 /// Room in the backlog, given back when it is dropped.
 enum Room {
-    Answer(#[expect(dead_code, reason = "held")] Answer),
-    Release(Release),
+    Answer(#[expect(dead_code, reason = "held")] AnswerRoom),
+    Release(ReleaseRoom),
 }
 
 impl Room {

@@ -26,6 +26,7 @@ impl ShortLeases {
     /// Warns of a lease that is shorter than the store's timeout, once per instance.
     pub(crate) fn check(&self, operation: &str, lease: Duration) {
         let Some(timeout) = self.timeout.filter(|timeout| lease < *timeout) else { return };
+        // Relaxed: the swap alone decides which caller warns.
         if self.warned.swap(true, Relaxed) {
             return;
         }

@@ -3,15 +3,8 @@
 //! Whatever need not wait happens within the caller's first poll, on its stack: a call of a local
 //! store whose body does not wait leaves nothing in its future. What does wait is boxed.
 //!
-//! ```text
-//!              first poll                granted, and the body waits
-//! New ───────────────────────► acquire ──────────────┬───────────────► Waits (for a spawned task)
-//!  │ refused, replayed,           │ (Waits)           │
-//!  │ or over within the poll      │                   └───────────────► InPlace ──dropped──► task
-//!  └──────────────► Over ◄────────┴───────────────────────────────────────┘
-//! ```
-//!
-//! [`Moves`] chooses between the two on the right.
+//! The picture of its states is at the head of the [engine](crate::engine).
+//! [`Moves`] chooses between its two ways to run on.
 
 use super::body::Body;
 use super::detachable::{Detachable, SpawnContext};

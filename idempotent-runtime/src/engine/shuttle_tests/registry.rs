@@ -48,10 +48,10 @@ impl Bench {
 }
 
 /// Whether the keeper would not sleep if it went to sleep here.
-fn is_woken(leases: &Registry) -> bool {
+fn is_woken(registry: &Registry) -> bool {
     use std::future::Future as _;
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    std::pin::pin!(leases.keeper_is_needed()).poll(&mut context).is_ready()
+    std::pin::pin!(registry.keeper_is_needed()).poll(&mut context).is_ready()
 }
 
 #[test]
@@ -131,7 +131,7 @@ async fn keep(bench: Arc<Bench>, renewed: Sender<u8>) {
         let due = bench.registry.look(&bench.clock, Moment::FAR);
         for lease in &due.renew {
             lease.extended(due.sent_at);
-            let _ = renewed.send(lease.attempt().token.to_bytes()[0]);
+            let _ = renewed.send(lease.id().token.to_bytes()[0]);
         }
         let asleep = bench.clock.sleep_until(due.next, bench.timers.handle());
         race(asleep, bench.registry.keeper_is_needed()).await;
