@@ -37,7 +37,7 @@ struct Counts {
 #[derive(Debug)]
 pub(crate) struct Permit {
     admission: Arc<Admission>,
-    /// Which of the two counts holds it. `SeqCst` for simplicity: it changes once in a call.
+    /// Tells which of the two counts holds it. `SeqCst` for simplicity: it changes once in a call.
     running: AtomicBool,
 }
 

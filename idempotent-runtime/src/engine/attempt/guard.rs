@@ -238,10 +238,10 @@ impl<'a> AttemptGuard<'a> {
         self.planned
     }
 
-    /// Notes what `verb` records. Here, where it fits beside the other choices: in the future of a
+    /// Notes what `end` records. Here, where it fits beside the other choices: in the future of a
     /// call it would have to be held while the store is waited for.
-    fn plan(&mut self, verb: &End) {
-        self.planned = match verb {
+    fn plan(&mut self, end: &End) {
+        self.planned = match end {
             _ if self.choices.mode == Mode::Window => Recorded::No,
             End::Complete { value: None, .. } if self.choices.mode == Mode::Strong => {
                 Recorded::WithoutValue
@@ -284,20 +284,20 @@ impl<'a> AttemptGuard<'a> {
     /// Records how the body ended. An error means: not recorded yet; the keeper goes on trying.
     ///
     /// If this future is dropped, the keeper finishes it. To be called once.
-    pub(crate) fn end(&mut self, verb: End) -> Answer<'static, Updated> {
+    pub(crate) fn end(&mut self, end: End) -> Answer<'static, Updated> {
         self.body_ended();
-        self.plan(&verb);
+        self.plan(&end);
         if self.choices.mode == Mode::Window {
             return StoreFuture::ready(Ok(Updated::Done));
         }
         let instance = &self.instance;
         if instance.local {
-            let Some(answer) = record::record_local(instance, &self.state, &verb) else {
-                return StoreFuture::ready(self.pending(verb).record_now());
+            let Some(answer) = record::record_local(instance, &self.state, &end) else {
+                return StoreFuture::ready(self.pending(end).record_now());
             };
             return StoreFuture::ready(Ok(answer));
         }
-        let pending = self.pending(verb);
+        let pending = self.pending(end);
         let instance = Arc::clone(&self.instance);
         let patience = instance.sleep_until(instance.clock.now().after(self.state.length()));
         let handoff = Handoff::new(instance, pending.record());
@@ -311,10 +311,10 @@ impl<'a> AttemptGuard<'a> {
     }
 
     /// An end that is to be recorded together with others. `None` if there is nothing to record.
-    pub(crate) fn pending_end(&mut self, verb: End) -> Option<PendingEnd> {
+    pub(crate) fn pending_end(&mut self, end: End) -> Option<PendingEnd> {
         self.body_ended();
-        self.plan(&verb);
-        (self.choices.mode != Mode::Window).then(|| self.pending(verb))
+        self.plan(&end);
+        (self.choices.mode != Mode::Window).then(|| self.pending(end))
     }
 
     fn body_ended(&mut self) {
@@ -339,9 +339,9 @@ impl<'a> AttemptGuard<'a> {
         release::release_unused(&instance, unused, self.waiters.take());
     }
 
-    fn pending(&mut self, verb: End) -> PendingEnd {
+    fn pending(&mut self, end: End) -> PendingEnd {
         let instance = Arc::clone(&self.instance);
-        PendingEnd::new(instance, Arc::clone(&self.state), self.waiters.take(), verb)
+        PendingEnd::new(instance, Arc::clone(&self.state), self.waiters.take(), end)
     }
 }
 

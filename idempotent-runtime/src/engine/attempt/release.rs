@@ -2,8 +2,8 @@
 //!
 //! A `begin` that was not answered may take effect at any time: its caller is refused, and a server
 //! that stalled executes what lies in its buffers once it goes on. So a release is repeated until the
-//! store has acknowledged one and a lease has passed. What cannot have had an effect is not released
-//! at all. An `arm` that arrives after a release finds nothing to arm.
+//! store has acknowledged one and a lease has passed. A `begin` that cannot have had an effect is
+//! not released at all. An `arm` that arrives after a release finds nothing to arm.
 
 use super::backlog::{AnswerRoom, ReleaseRoom};
 use super::handoff::Handoff;

@@ -43,11 +43,11 @@ pub(crate) struct AttemptState {
     may_block: AtomicBool,
     /// The store has acknowledged that the key is armed.
     armed: AtomicBool,
-    /// How long the answer of this attempt is kept.
+    /// The retention of its answer.
     pub(crate) retention: Duration,
     /// The payload that may follow if this attempt ends without an answer.
     pub(crate) binding: Binding,
-    /// Which instance granted it.
+    /// The identity of the instance that granted it.
     pub(crate) instance: usize,
     /// The attempt inside whose body this one was begun.
     pub(crate) parent: Option<Arc<AttemptState>>,
@@ -87,7 +87,7 @@ pub(crate) struct Terms {
     pub(crate) block_linger: Option<Duration>,
     /// The payload that may follow an attempt that ends without an answer.
     pub(crate) binding: Binding,
-    /// When the token was first sent, on this clock.
+    /// The moment at which the token was first sent, on this clock.
     pub(crate) sent_at: Moment,
     pub(crate) clock: Clock,
 }

@@ -5,14 +5,14 @@ use crate::key::RecordKey;
 use crate::store::Value;
 use std::fmt;
 
-/// What a stored value is, so that one cannot be passed off as the other.
+/// The kind of a stored answer, so that one cannot be passed off as the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Value,
     Error,
 }
 
-/// How an instance turns answers into stored bytes.
+/// The codecs and the encryption of an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     pub(crate) codecs: Codecs,
@@ -20,7 +20,7 @@ pub(crate) struct Values {
     pub(crate) encryption: Option<crate::codec::Encryption>,
 }
 
-/// Why an answer is recorded without its value.
+/// The reason for which an answer is recorded without its value.
 #[derive(Debug)]
 pub(crate) enum NotKept {
     TooLarge { bytes: usize, limit: usize },
@@ -39,7 +39,7 @@ impl fmt::Display for NotKept {
 }
 
 impl Values {
-    /// Whether stored values are encrypted.
+    /// `true` if stored values are encrypted.
     #[cfg(feature = "redis")]
     pub(crate) fn encrypts(&self) -> bool {
         #[cfg(feature = "encryption")]

@@ -60,7 +60,7 @@ where
     }
     execute(&mut items, inputs, answers, body).await;
     let mut answered: Vec<_> = items.into_iter().map(|item| item.answer).collect();
-    let answer = |place| match place {
+    let answer = |position| match position {
         Ok(index) => {
             let answer: &mut Option<Result<Outcome<T>, E>> = &mut answered[index];
             answer.take()
@@ -204,7 +204,7 @@ async fn acquire_many<'a>(calls: &[&Prepared<'a>]) -> Vec<Acquired<'a>> {
     confirmed
 }
 
-/// Arms the keys that block in one go. What is not answered is armed again by itself when it is
+/// Arms the keys that block in one go. One that is not answered is armed again by itself when it is
 /// confirmed.
 async fn arm_many(instance: &Instance, acquired: &mut [Acquired<'_>]) {
     let (mut granted, mut requests) = (Vec::new(), Vec::new());

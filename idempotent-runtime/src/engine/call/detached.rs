@@ -1,7 +1,7 @@
 //! A call whose body finishes even if its caller goes away.
 //!
-//! Whatever need not wait happens within the caller's first poll, on its stack: a call of a local
-//! store whose body does not wait leaves nothing in its future. What does wait is boxed.
+//! All that need not wait happens within the caller's first poll, on its stack: a call of a local
+//! store whose body does not wait leaves nothing in its future. The rest is boxed.
 //!
 //! The picture of its states is at the head of the [engine](crate::engine).
 //! [`Moves`] chooses between its two ways to run on.
@@ -41,13 +41,13 @@ where
     Detached::New { prepare, answers, body, moves }
 }
 
-/// When the body moves to a task of its own, unless its first poll ends it.
+/// The moment at which a body moves to a task of its own, unless its first poll ends it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Moves {
     /// After its first poll. A caller that holds the future and does not poll it, as in a `select!`
     /// on a reference, holds up neither the body nor its key.
     AtOnce,
-    /// When the caller drops the future. The caller has to poll it until then.
+    /// As the caller drops the future. The caller has to poll it until then.
     WhenDropped,
 }
 
@@ -108,12 +108,12 @@ where
     }
 }
 
-/// How far a call has come.
+/// The progress of a call within one poll.
 enum Progress<'a, T, E> {
     Over(Result<Outcome<T>, E>),
-    /// What is left of it.
+    /// Waits, with the rest of the call.
     Waits(Waiting<'a, T, E>),
-    /// What is left of it goes on when it is dropped. Its body was polled within this poll.
+    /// Waits, with a rest that goes on when it is dropped. Its body was polled within this poll.
     InPlace(InPlace<T, E>),
 }
 
@@ -180,7 +180,7 @@ where
     })
 }
 
-/// Who waits for the answer. Dropped in this order.
+/// The caller that waits for the answer. Dropped in this order.
 struct Caller<'a, T, E, F> {
     body: Pin<Box<F>>,
     end: CallEnd,
@@ -242,8 +242,8 @@ where
 {
     /// Polls `run` and what is to be done with its output, whether or not the caller stays.
     ///
-    /// The first poll is the caller's own. What is ready by then needs no task: `then` leaves nothing
-    /// behind when it is dropped.
+    /// The first poll is the caller's own. A body that is ready by then needs no task: `then` leaves
+    /// nothing behind when it is dropped.
     fn run<A, N>(self, run: Pin<Box<A>>, then: N, context: &mut Context<'_>) -> Progress<'a, T, E>
     where
         A: Future + Send + 'static,
@@ -354,7 +354,7 @@ where
     }
 }
 
-/// What `future` panics with.
+/// Resolves with the panic of `future`, if it panics.
 fn catch_panic<F: Future>(
     mut future: Pin<&mut F>,
 ) -> impl Future<Output = std::thread::Result<F::Output>> {

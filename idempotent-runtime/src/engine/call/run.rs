@@ -84,7 +84,7 @@ pub(super) fn decide<'a, T, E>(
 pub(crate) fn warn_disabled(call: &Prepared<'_>) {
     let operation: &str = &call.operation;
     let key = call.logged_key(&call.engine().config.load());
-    tracing::warn!(target: "idempotent", operation, key, "disabled: attempt without protection");
+    tracing::warn!(target: "idempotent", operation, key, "disabled: running without protection");
 }
 
 /// `true` if a call that got no answer from the store is to run all the same.
@@ -95,7 +95,7 @@ fn runs_unprotected(call: &Prepared<'_>, error: &StoreError) -> bool {
         && !matches!(error.kind(), StoreErrorKind::Undecodable | StoreErrorKind::Contended);
     match runs {
         true => {
-            tracing::warn!(target: "idempotent", operation, %error, "attempt without protection");
+            tracing::warn!(target: "idempotent", operation, %error, "running without protection");
         }
         false => tracing::warn!(target: "idempotent", operation, %error, "refused"),
     }

@@ -38,8 +38,8 @@ pin_project! {
     /// argument, and as what it has pinned. And it is `Send` only if the types in it still fit each
     /// other after rustc has erased their lifetimes; this is `Send` if its fields are.
     ///
-    /// What outlives a stage is a field and not part of the stage: it is large, and would be copied
-    /// from each stage to the next. Fields are dropped in their order: the body before the attempt
+    /// Fields hold all that outlives a stage: it is large, and would be copied from each stage to the
+    /// next. Fields are dropped in their order: the body before the attempt
     /// that it belongs to, and the call last, since a shutdown waits for it and so for all of them.
     pub(crate) struct Run<'a, T, E, F> {
         #[pin]

@@ -17,7 +17,7 @@ pub(crate) const MOST_FAILED: u32 = 2;
 pub(crate) struct Awaited {
     /// The attempt that is waited for, or would be next, as far as that is known.
     number: Option<u32>,
-    /// How many ended without an answer.
+    /// The number of those that ended without an answer.
     failed: u32,
 }
 
@@ -119,7 +119,7 @@ impl Awaited {
         }
     }
 
-    /// All attempts before this one have failed. What a flight has seen may be old: nothing goes back.
+    /// All attempts before this one have failed. The news of a flight may be old: nothing goes back.
     fn reach(&mut self, number: u32) {
         let known = self.number.unwrap_or(number);
         self.fail(number.saturating_sub(known));

@@ -86,7 +86,7 @@ fn assert_nothing_left(idem: &Idempotency) {
     assert_eq!(idem.engine().flights.len(), 0, "a flight is left");
 }
 
-/// What the store holds at the end: nobody's right to run.
+/// The store holds nobody's right to run at the end.
 fn assert_nothing_held(remote: &Remote, key: &RecordKey) -> Option<State> {
     let state = block_on(remote.at_rest(key)).map(|record| record.head.state);
     assert_ne!(state, Some(State::Processing), "a grant is left");

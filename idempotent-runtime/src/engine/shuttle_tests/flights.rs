@@ -29,10 +29,10 @@ fn sent(token: Token) -> PendingBegin {
     PendingBegin { request, retention: SECOND, binding, at, copies: Copies::Answered, begin: None }
 }
 
-/// What is true of all callers together. Its own locks are none of the checker's business.
+/// Facts about all callers together. Its own locks are none of the checker's business.
 struct World {
     flights: Flights,
-    /// How many lead, or run their body.
+    /// The number of callers that lead, or run their body.
     leading: AtomicUsize,
     tokens: Mutex<Tokens>,
 }
@@ -95,7 +95,7 @@ async fn caller(world: Arc<World>) {
     }
 }
 
-/// Whether to ask again in another flight.
+/// Returns `true` if the caller is to ask again in another flight.
 async fn take_turns(world: &World, member: &Member, waits: Waits) -> bool {
     loop {
         let changed = member.changed();

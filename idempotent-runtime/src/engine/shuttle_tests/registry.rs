@@ -47,7 +47,7 @@ impl Bench {
     }
 }
 
-/// Whether the keeper would not sleep if it went to sleep here.
+/// `true` if the keeper would not sleep if it went to sleep here.
 fn is_woken(registry: &Registry) -> bool {
     use std::future::Future as _;
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

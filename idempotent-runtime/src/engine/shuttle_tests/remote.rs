@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 pub(super) struct Remote {
     store: Arc<MemoryStore>,
     under_way: Arc<AtomicUsize>,
-    /// How many answers may still be lost.
+    /// The number of answers that may still be lost.
     losses: Arc<AtomicUsize>,
 }
 
