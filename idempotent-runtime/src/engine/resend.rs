@@ -55,6 +55,7 @@ impl Resend {
 
     /// `true` if a copy that was sent may have had an effect, or may have one yet, although it was
     /// not answered.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "effects inside Redis ask"))]
     pub(crate) fn was_unanswered(&self) -> bool {
         self.unanswered
     }
