@@ -219,7 +219,7 @@ fn the_documented_verbs_are_those_that_are_timed() {
     let timed = sources.split("StoreTimer::start(&Verb::").skip(1);
     let mut timed: BTreeSet<&str> = timed.map(|rest| rest.split(')').next().unwrap()).collect();
     // Those that end an attempt are timed as the verb of the end.
-    let ends = sources.split("impl End {\n    fn verb(&self)").nth(1).unwrap();
+    let ends = sources.split("impl End {\n    pub(super) fn verb(&self)").nth(1).unwrap();
     let ends = ends.split("\n    }\n").next().unwrap();
     timed.extend(ends.split("=> Verb::").skip(1).map(|rest| rest.split(',').next().unwrap()));
     let name = |verb: &Verb| timed.contains(&*format!("{verb:?}")).then(|| verb.name().to_owned());

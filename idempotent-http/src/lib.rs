@@ -1,9 +1,9 @@
 //! Tower layer that handles each HTTP request once per key, following the draft standard for
 //! `Idempotency-Key`.
 //!
-//! The first request with a key runs the handler; its response is stored, and everybody who sends the
-//! same request again gets it, marked as a replay. What is refused is refused with
-//! [problem details](problem) of stable types.
+//! The first request with a key runs the handler, and its response is stored. A repeat of the
+//! request gets the stored response, marked as a replay. Refusals are [problem details](problem) of
+//! stable types.
 //!
 //! ```
 //! use axum::Router;

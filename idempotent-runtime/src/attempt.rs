@@ -1,12 +1,11 @@
 //! Attempts by hand: begin, work, complete or fail.
 
 use crate::codec::Codecs;
-use crate::current::Current;
 use crate::engine::{
-    Acquired, End, Kind, MOST_FAILED, Prepared, Running, gone, keep, over_limit, warn_disabled,
+    Acquired, AttemptGuard, Current, End, Engine, Kind, MOST_FAILED, NotGranted, Prepared, gone,
+    keep, warn_disabled,
 };
 use crate::error::{Error, ErrorKind};
-use crate::instance::Idempotency;
 use crate::key::RecordKey;
 use crate::observe::{CallEnd, Ending, LoggedKey};
 use crate::operation_name::OperationName;
@@ -16,6 +15,7 @@ use crate::store::Value;
 use crate::switch::Protection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The answer to [`Operation::begin`](crate::Operation::begin).
@@ -54,50 +54,51 @@ impl Begin {
         mut end: CallEnd,
     ) -> Result<Self, Error> {
         let stored = |attempt, kind, value| Stored {
-            instance: (*call.instance).clone(),
+            engine: Arc::clone(call.engine()),
             operation: call.operation.clone(),
             key: call.key.clone(),
             attempt,
             kind,
             value,
         };
-        let (begin, ending) = match acquired {
-            Acquired::Granted(mut running) => {
-                running.start();
-                let running = running.into_owned();
-                return Ok(Self::Fresh(Attempt { running, end, protection: Protection::On }));
+        let found = match acquired {
+            Ok(mut attempt) => {
+                attempt.start();
+                let attempt = attempt.into_owned();
+                return Ok(Self::Fresh(Attempt { attempt, end, protection: Protection::On }));
             }
-            Acquired::Disabled => {
+            Err(found) => found,
+        };
+        let (begin, ending) = match found {
+            NotGranted::Disabled => {
                 warn_disabled(call);
                 end.ends(Ending::Unprotected);
-                let running = Running::unprotected(call).into_owned();
-                return Ok(Self::Fresh(Attempt { running, end, protection: Protection::Off }));
+                let attempt = call.unprotected().into_owned();
+                return Ok(Self::Fresh(Attempt { attempt, end, protection: Protection::Off }));
             }
-            Acquired::Succeeded { number, value } => {
+            NotGranted::Succeeded { number, value } => {
                 (Self::Replay(stored(number, Kind::Value, value)), Ending::Replayed)
             }
-            Acquired::FailedFinal { number, value } => {
+            NotGranted::FailedFinal { number, value } => {
                 (Self::ReplayError(stored(number, Kind::Error, value)), Ending::Replayed)
             }
-            Acquired::InFlight { lease_left } => {
+            NotGranted::InFlight { lease_left } => {
                 let retry_after = call.options.ask_again(lease_left);
                 (Self::InFlight { retry_after }, Ending::InProgress)
             }
-            Acquired::FailedTwice => {
+            NotGranted::FailedTwice => {
                 let retry_after = call.backs_off(MOST_FAILED);
                 (Self::InFlight { retry_after }, Ending::InProgress)
             }
-            Acquired::Taken { retry_after } => (Self::Taken { retry_after }, Ending::Rejected),
-            Acquired::Mismatch => (Self::Mismatch, Ending::Mismatch),
-            Acquired::Indeterminate { number } => {
+            NotGranted::Taken { retry_after } => (Self::Taken { retry_after }, Ending::Rejected),
+            NotGranted::Mismatch => (Self::Mismatch, Ending::Mismatch),
+            NotGranted::Indeterminate { number } => {
                 (Self::Indeterminate { attempt: number }, Ending::Indeterminate)
             }
-            Acquired::OverLimit { limit } => {
-                end.ends(Ending::Refused);
-                return Err(over_limit(call, limit));
-            }
-            Acquired::Refused(error) | Acquired::TooLate(error) => {
-                let error = Error::from_store(error, &call.operation);
+            found @ (NotGranted::OverLimit { .. }
+            | NotGranted::Refused(_)
+            | NotGranted::TooLate(_)) => {
+                let error = call.refusal(found);
                 end.ends(error.kind().into());
                 return Err(error);
             }
@@ -110,7 +111,7 @@ impl Begin {
 /// A stored answer that can be read as the type it was written from.
 #[derive(Debug)]
 pub struct Stored {
-    instance: Idempotency,
+    engine: Arc<Engine>,
     operation: OperationName,
     key: RecordKey,
     attempt: u32,
@@ -129,14 +130,14 @@ impl Stored {
     /// # Errors
     /// It was not kept, or does not fit the type.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let core = self.instance.core();
+        let engine = &self.engine;
         let fault = |kind| {
-            let in_full = core.config.load().log_keys;
+            let in_full = engine.config.load().log_keys;
             let key = LoggedKey { key: &self.key, in_full }.to_string();
             Error::new(kind, &self.operation).with_key(key)
         };
         let Some(value) = &self.value else { return Err(fault(ErrorKind::ResultUnavailable)) };
-        core.values.read(self.kind, &self.key, value, Codecs::decode).map_err(|error| {
+        engine.values.read(self.kind, &self.key, value, Codecs::decode).map_err(|error| {
             fault(ErrorKind::Undecodable).with_message(error.to_string()).with_source(error)
         })
     }
@@ -165,7 +166,7 @@ impl Stored {
 #[derive(Debug)]
 #[must_use = "a dropped attempt is abandoned"]
 pub struct Attempt {
-    running: Running<'static>,
+    attempt: AttemptGuard<'static>,
     end: CallEnd,
     protection: Protection,
 }
@@ -173,22 +174,22 @@ pub struct Attempt {
 impl Attempt {
     /// 1 for the first attempt, 2 for the next.
     pub fn number(&self) -> u32 {
-        self.running.lease().attempt().number
+        self.attempt.state().id().number
     }
 
     /// Greater than the fence of every earlier attempt, for as long as the record is kept.
     pub fn fence(&self) -> u64 {
-        self.running.lease().attempt().fence
+        self.attempt.state().id().fence
     }
 
     /// What [`current`](crate::current) returns for work that is [entered](Current::enter) with it.
     pub fn current(&self) -> Current {
-        self.running.current()
+        self.attempt.current()
     }
 
     /// Resolves when the lease is lost.
     pub async fn lost(&self) {
-        self.running.lease().lost().await;
+        self.attempt.state().lost().await;
     }
 
     /// It succeeded. The value is kept for the operation's `expire` if its mode is strong.
@@ -197,7 +198,7 @@ impl Attempt {
     /// Another attempt took over, or the store does not answer; in the latter case it is tried
     /// again in the background.
     pub async fn complete<T: Serialize>(self, value: &T) -> Result<(), Error> {
-        let retention = self.running.lease().retention;
+        let retention = self.attempt.state().retention;
         self.complete_for(value, retention).await
     }
 
@@ -210,11 +211,11 @@ impl Attempt {
         value: &T,
         retention: Duration,
     ) -> Result<(), Error> {
-        let encoded = self.running.core().values.codecs.encode(value);
+        let encoded = self.attempt.instance().values.codecs.encode(value);
         let value = self
-            .running
+            .attempt
             .keeps_values()
-            .then(|| keep::<T>(&self.running, Kind::Value, encoded))
+            .then(|| keep::<T>(&self.attempt, Kind::Value, encoded))
             .flatten();
         self.end(End::Complete { value, retention: whole_millis(retention) }).await
     }
@@ -225,7 +226,7 @@ impl Attempt {
     /// # Errors
     /// As [`complete`](Attempt::complete).
     pub async fn fail(self) -> Result<(), Error> {
-        let binding = self.running.lease().binding;
+        let binding = self.attempt.state().binding;
         self.end(End::Fail(Failure::Free(binding))).await
     }
 
@@ -234,8 +235,8 @@ impl Attempt {
     /// # Errors
     /// As [`complete`](Attempt::complete).
     pub async fn fail_for_good<E: Serialize>(self, error: &E) -> Result<(), Error> {
-        let encoded = self.running.core().values.codecs.encode(error);
-        let error = keep::<E>(&self.running, Kind::Error, encoded);
+        let encoded = self.attempt.instance().values.codecs.encode(error);
+        let error = keep::<E>(&self.attempt, Kind::Error, encoded);
         self.end(End::Fail(Failure::Final(error))).await
     }
 
@@ -245,18 +246,18 @@ impl Attempt {
             return Ok(());
         }
         let succeeds = matches!(verb, End::Complete { .. });
-        let ended = self.running.end(verb).await;
+        let ended = self.attempt.end(verb).await;
         self.end.ends(match &ended {
             Ok(Updated::Superseded) => Ending::Superseded,
             _ if succeeds => Ending::Executed,
             _ => Ending::Failed,
         });
         match ended {
-            Ok(Updated::Superseded) => Err(self.running.error(ErrorKind::Superseded)),
-            Ok(Updated::Gone) => Err(gone(&self.running)),
+            Ok(Updated::Superseded) => Err(self.attempt.error(ErrorKind::Superseded)),
+            Ok(Updated::Gone) => Err(gone(&self.attempt)),
             Ok(_) => Ok(()),
             Err(error) => {
-                let operation = &self.running.lease().operation;
+                let operation = &self.attempt.state().operation;
                 Err(Error::from_store(error, operation).after_the_body_ran())
             }
         }

@@ -2,12 +2,13 @@
 
 use crate::codec::id;
 use crate::config::Abandon;
-use crate::engine::{Prepared, Resend, Values};
+use crate::engine::{NotGranted, Prepared, Resend, Values};
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
 use crate::observe::{CallEnd, Ending};
-use crate::operation::{Operation, Outcome, Recorded};
+use crate::operation::Operation;
 use crate::options::{Policy, whole_millis};
+use crate::outcome::{Outcome, Recorded};
 use crate::protocol::table::{self, Living, Write};
 use crate::protocol::{BeginRequest, Begun, Binding, Connection, Failure, execute};
 use crate::store::{
@@ -88,8 +89,8 @@ async fn run<T: DeserializeOwned>(
     store: &RedisStore,
     effect: &Effect,
 ) -> Result<EffectOutcome<T>, Error> {
-    let core = call.core();
-    if core.values.encrypts() {
+    let engine = call.engine();
+    if engine.values.encrypts() {
         let text = "an answer that a script writes cannot be encrypted";
         return Err(call.error(ErrorKind::Misconfigured).with_message(text));
     }
@@ -98,7 +99,7 @@ async fn run<T: DeserializeOwned>(
         return Err(call.error(ErrorKind::Misconfigured).with_message(text));
     }
     let is_own = |own: &dyn Any| own.downcast_ref::<RedisStore>().is_some_and(|own| own.is(store));
-    if !is_own(&*core.store) {
+    if !is_own(&*engine.store) {
         let text = "an effect runs on the store of its instance, and this is another one\n\
                     help: give it a clone of the store that the instance was built with";
         return Err(call.error(ErrorKind::Misconfigured).with_message(text));
@@ -112,14 +113,14 @@ async fn run<T: DeserializeOwned>(
             Ok(Begun::Superseded) if resend.once_more() => composed.request.token = Token::random(),
             Ok(begun) => break composed.end(&call.key, begun).await,
             Err(error) => match resend.after(&error) {
-                Some(pause) => core.sleep_until(core.clock.now().after(pause)).await,
+                Some(pause) => engine.sleep_until(engine.clock.now().after(pause)).await,
                 None => break Err(error),
             },
         }
     };
     let answer = match effected {
         Ok(effected) => end(call, effected),
-        Err(error) => Err(refused(call, error)),
+        Err(error) => Err(call.store_error(error)),
     };
     // A copy of the script that was not answered may have run, or may yet arrive and run.
     answer.map_err(|error| if resend.was_unanswered() { error.with_body_unknown() } else { error })
@@ -156,11 +157,11 @@ struct Composed<'a> {
 
 impl<'a> Composed<'a> {
     fn new(call: &Prepared<'_>, store: &'a RedisStore, effect: &'a Effect) -> Self {
-        let core = call.core();
-        let linger = whole_millis(core.config.load().block_retention);
+        let engine = call.engine();
+        let linger = whole_millis(engine.config.load().block_retention);
         // It never holds its key longer than the server takes for it.
         let lease = Duration::from_millis(1);
-        let mut request = call.request(Token::random(), core.clock.now());
+        let mut request = call.request(Token::random(), engine.clock.now());
         request.claim = Claim::Lease { lease, linger, abandon: Abandon::Block };
         let Policy { retention, binding, .. } = call.policy;
         Self { store, effect, request, retention, binding, ended: None, own: None }
@@ -243,11 +244,6 @@ impl Connection for Composed<'_> {
     }
 }
 
-fn refused(call: &Prepared<'_>, error: StoreError) -> Error {
-    let key = call.logged_key(&call.core().config.load());
-    Error::from_store(error, &call.operation).with_key(key)
-}
-
 /// The answer to a caller whose script was answered.
 fn end<T: DeserializeOwned>(
     call: &Prepared<'_>,
@@ -256,13 +252,13 @@ fn end<T: DeserializeOwned>(
     match effected {
         Effected::Done { number, answer } => {
             let stored = [&[id::JSON], &answer[..]].concat();
-            let values = &call.core().values;
+            let values = &call.engine().values;
             let value = decode(call, values, &stored.into()).map_err(Error::after_the_body_ran)?;
             let recorded = Recorded::Yes;
             let outcome = Outcome { value, replayed: false, attempt: number, recorded };
             Ok(EffectOutcome::Applied(outcome))
         }
-        Effected::Unconfirmed(error) => Err(refused(call, error).after_the_body_ran()),
+        Effected::Unconfirmed(error) => Err(call.store_error(error).after_the_body_ran()),
         Effected::Refused { reason } => Ok(EffectOutcome::Refused { reason }),
         Effected::Failed { reason } => {
             let text = format!("the script failed, perhaps after it had written: {reason}");
@@ -280,24 +276,16 @@ fn found<T: DeserializeOwned>(
 ) -> Result<EffectOutcome<T>, Error> {
     Err(match begun {
         Begun::Succeeded { number, value: Some(value) } => {
-            let value = decode(call, &call.core().values, &value)?;
+            let value = decode(call, &call.engine().values, &value)?;
             let recorded = Recorded::Yes;
             let outcome = Outcome { value, replayed: true, attempt: number, recorded };
             return Ok(EffectOutcome::Applied(outcome));
         }
         Begun::Succeeded { value: None, .. } => call.error(ErrorKind::ResultUnavailable),
-        Begun::Mismatch => call.error(ErrorKind::Mismatch),
-        Begun::InFlight { retry_after, .. } => call.in_progress(retry_after),
-        Begun::Indeterminate { number } => {
-            let text = format!("attempt {number} began and never ended; resolve it to go on");
-            call.error(ErrorKind::Indeterminate).with_message(text)
-        }
-        Begun::Taken { retry_after } => {
-            call.error(ErrorKind::Duplicate).with_retry_after(retry_after)
-        }
         Begun::FailedFinal { .. } | Begun::Fresh(_) | Begun::Superseded => {
             call.error(ErrorKind::Duplicate)
         }
+        begun => call.refusal(NotGranted::from_answer(Ok(begun))),
     })
 }
 

@@ -1,26 +1,18 @@
 //! The instance that attributed functions use: an override of this task, the installed one, or a
 //! default one on a memory store.
 
-use crate::engine::InstanceRef;
+use crate::engine::{ArcRef, Engine, scoped};
 use crate::instance::Idempotency;
+use crate::switch::REQUIRE_INSTALLED;
 use once_cell::sync::OnceCell;
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
-
-/// Environment variable that makes attributed functions refuse to run until an instance is
-/// installed. It counts as set unless it is empty or `0`.
-pub const REQUIRE_INSTALLED: &str = "IDEMPOTENT_REQUIRE_INSTALLED";
 
 static PROCESS_WIDE: OnceCell<ProcessWide> = OnceCell::new();
 
 struct ProcessWide {
     instance: Idempotency,
     installed: bool,
-}
-
-tokio::task_local! {
-    static OVERRIDE: Idempotency;
 }
 
 pub(crate) fn install(instance: Idempotency) -> Result<(), InstallError> {
@@ -54,15 +46,15 @@ pub fn require_installed() -> Result<(), InstallError> {
 }
 
 /// Finds the instance for a call in this task.
-pub(crate) fn instance<'a>() -> Result<InstanceRef<'a>, InstallError> {
-    if let Some(instance) = overriding() {
-        return Ok(InstanceRef::Owned(instance));
+pub(crate) fn engine<'a>() -> Result<ArcRef<'a, Engine>, InstallError> {
+    if let Some(engine) = scoped::current() {
+        return Ok(ArcRef::Owned(engine));
     }
     let known = match PROCESS_WIDE.get() {
         Some(known) => known,
         None => PROCESS_WIDE.get_or_try_init(start_default)?,
     };
-    Ok(InstanceRef::Borrowed(&known.instance))
+    Ok(ArcRef::Borrowed(known.instance.engine()))
 }
 
 fn start_default() -> Result<ProcessWide, InstallError> {
@@ -77,15 +69,6 @@ fn start_default() -> Result<ProcessWide, InstallError> {
         "no instance is installed: using a memory store that other processes do not see"
     );
     Ok(ProcessWide { instance, installed: false })
-}
-
-/// Runs `future` with `instance` in place of the installed one.
-pub(crate) async fn override_with<F: Future>(instance: Idempotency, future: F) -> F::Output {
-    OVERRIDE.scope(instance, future).await
-}
-
-pub(crate) fn overriding() -> Option<Idempotency> {
-    OVERRIDE.try_with(Idempotency::clone).ok()
 }
 
 /// Error of installing an instance, or of requiring one.

@@ -1,18 +1,18 @@
 //! An instance: a store, a configuration, and the thread that keeps its leases.
 
-pub use crate::install::{InstallError, REQUIRE_INSTALLED};
-pub use crate::switch::DISABLED;
+pub use crate::install::InstallError;
+pub use crate::record_handle::RecordHandle;
+pub use crate::switch::{DISABLED, REQUIRE_INSTALLED};
 
 use crate::clock::Clock;
 use crate::codec::{Codec, Codecs};
 use crate::config::{Config, ConfigError};
-use crate::engine::{Core, Values};
+use crate::engine::{Engine, Instance, Values};
 use crate::install;
 use crate::key::RecordKey;
 use crate::operation::Operation;
 use crate::operation_name::OperationName;
 use crate::race::{First, race};
-use crate::record_handle::RecordHandle;
 use crate::store::{MemoryStore, Store};
 use crate::switch::Switch;
 use std::borrow::Cow;
@@ -37,7 +37,7 @@ use std::time::Duration;
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-pub struct Idempotency(Arc<Core>);
+pub struct Idempotency(Arc<Engine>);
 
 impl Idempotency {
     /// Starts to build an instance.
@@ -133,7 +133,7 @@ impl Idempotency {
 
     /// How many attempts run in this process.
     pub fn in_flight(&self) -> usize {
-        self.0.keeper.leases().count()
+        self.0.keeper.registry().count()
     }
 
     /// `true` if it protects bodies against duplicates; `false` after
@@ -160,10 +160,10 @@ impl Idempotency {
     /// Leases are renewed until the last clone of the instance is dropped; the keeper's thread ends
     /// with it.
     pub async fn shutdown(&self, grace: Duration) -> Drained {
-        let core = &self.0;
-        core.keeper.stop_accepting();
-        let end = core.clock.now().after(grace);
-        match race(core.keeper.drained(), core.sleep_until(end)).await {
+        let engine = &self.0;
+        engine.keeper.stop_accepting();
+        let end = engine.clock.now().after(grace);
+        match race(engine.keeper.drained(), engine.sleep_until(end)).await {
             First::Left(()) => Drained::All,
             First::Right(()) => Drained::Left { attempts: self.in_flight() },
         }
@@ -176,19 +176,19 @@ impl Idempotency {
         self.0.sleep_until(self.0.clock.now().after(duration))
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.0
+    #[cfg(all(test, feature = "testing"))]
+    pub(crate) fn from_engine(engine: Arc<Engine>) -> Self {
+        Self(engine)
     }
 
-    /// A number that only clones of this instance share.
-    pub(crate) fn identity(&self) -> usize {
-        Arc::as_ptr(&self.0).addr()
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.0
     }
 }
 
 impl fmt::Debug for Idempotency {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Idempotency").field(&self.0).finish()
+        formatter.debug_tuple("Idempotency").field(&self.0.instance).finish()
     }
 }
 
@@ -332,10 +332,10 @@ impl Builder {
             #[cfg(feature = "encryption")]
             encryption: self.encryption,
         };
-        let mut core =
-            Core::start(store, self.config, self.clock, values).map_err(BuildError::new)?;
-        core.protection = protection;
-        Ok(Idempotency(Arc::new(core)))
+        let mut instance =
+            Instance::start(store, self.config, self.clock, values).map_err(BuildError::new)?;
+        instance.protection = protection;
+        Ok(Idempotency(Arc::new(Engine::new(instance))))
     }
 
     fn with_codecs(

@@ -34,11 +34,11 @@ pub mod __private;
 pub mod ambient;
 mod answers;
 mod attempt;
+mod backoff;
 mod causes;
 pub mod clock;
 pub mod codec;
 pub mod config;
-mod current;
 mod derived_key;
 mod derived_name;
 pub mod detach;
@@ -73,9 +73,9 @@ pub use answers::Answers;
 pub use attempt::{Attempt, Begin, Stored};
 #[doc(inline)]
 pub use config::{Abandon, Config, Mode, OnStoreError, OnUnrecorded, retention};
-pub use current::{Current, current};
 #[cfg(feature = "redis")]
 pub use effects::EffectOutcome;
+pub use engine::{Current, current};
 pub use error::{BodyRun, Error, ErrorKind};
 pub use fingerprint::Fingerprint;
 pub use install::require_installed;
@@ -83,7 +83,8 @@ pub use install::require_installed;
 pub use instance::Idempotency;
 #[doc(inline)]
 pub use key::KeyPart;
-pub use operation::{Operation, Outcome, Recorded};
+pub use operation::Operation;
+pub use outcome::{Outcome, Recorded};
 #[doc(inline)]
 pub use protocol::Resolution;
 

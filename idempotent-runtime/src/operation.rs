@@ -6,8 +6,8 @@ use crate::answers::Answers;
 use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::engine::{
-    Call, FirstStep, InstanceRef, Moves, Prepare, Prepared, acquire, acquire_now, record_key, run,
-    run_batch, run_detached,
+    ArcRef, Call, FirstStep, Moves, Prepare, Prepared, acquire, acquire_now, prepare, record_key,
+    run, run_batch, run_detached,
 };
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
@@ -16,7 +16,7 @@ use crate::key::{Encoded, KeyPart, RecordKey};
 use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
 use crate::options::{Options, Runs};
-pub use crate::outcome::{Outcome, Recorded};
+use crate::outcome::Outcome;
 use crate::protocol::{Binding, Forgotten};
 use crate::record_handle::RecordHandle;
 use crate::store::Record;
@@ -354,7 +354,7 @@ impl<'a> Operation<'a> {
     {
         let prepare = |(key, input): (K, I)| {
             let call = Call { key: Encoded::of(&key), ..self.call() };
-            (Prepared::new(InstanceRef::Borrowed(self.instance), call), input)
+            (prepare(ArcRef::Borrowed(self.instance.engine()), call), input)
         };
         let calls = items.into_iter().map(prepare).collect();
         run_batch(calls, &Answers::kept(), body).await
@@ -397,7 +397,7 @@ impl<'a> Operation<'a> {
     /// # Errors
     /// The key is missing or invalid.
     pub fn record_key(&self) -> Result<RecordKey, Error> {
-        record_key(&self.call(), &self.instance.core().config.load())
+        record_key(&self.call(), &self.instance.engine().config.load())
     }
 
     /// The record of this key, whose end by hand is kept for as long as one of this operation.
@@ -430,14 +430,14 @@ impl<'a> Operation<'a> {
     }
 
     pub(crate) fn prepare(&self) -> Result<Prepared<'_>, Error> {
-        Prepared::new(InstanceRef::Borrowed(self.instance), self.call())
+        prepare(ArcRef::Borrowed(self.instance.engine()), self.call())
     }
 
     /// As [`prepare`](Self::prepare), for a call that is made once: the key is not copied.
     fn prepare_once(&mut self) -> Result<Prepared<'_>, Error> {
         let key = std::mem::replace(&mut self.key, Encoded::ambient());
         let scope = self.scope.take();
-        Prepared::new(InstanceRef::Borrowed(self.instance), self.call_with(key, scope))
+        prepare(ArcRef::Borrowed(self.instance.engine()), self.call_with(key, scope))
     }
 }
 

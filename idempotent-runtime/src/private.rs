@@ -5,7 +5,7 @@ pub use crate::key::{Encoded, Parts};
 pub use crate::site::Site;
 
 use crate::answers::Answers;
-use crate::engine::{self, InstanceRef, Moves, Prepare as _, Prepared};
+use crate::engine::{self, ArcRef, Moves, Prepare as _, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::install;
@@ -88,9 +88,9 @@ impl<'a> Call<'a> {
 impl<'a> engine::Prepare<'a> for Call<'a> {
     fn prepare(self) -> Result<Prepared<'a>, Error> {
         let operation = self.site.operation()?;
-        let instance = match self.instance {
-            Some(instance) => InstanceRef::Borrowed(instance),
-            None => install::instance().map_err(|error| {
+        let engine = match self.instance {
+            Some(instance) => ArcRef::Borrowed(instance.engine()),
+            None => install::engine().map_err(|error| {
                 Error::new(ErrorKind::Misconfigured, &operation).with_message(error.to_string())
             })?,
         };
@@ -102,7 +102,7 @@ impl<'a> engine::Prepare<'a> for Call<'a> {
             hash_tag: None,
             fingerprint: self.fingerprint.as_ref().map(Fingerprint::of_encoded),
         };
-        Prepared::new(instance, call)
+        engine::prepare(engine, call)
     }
 }
 

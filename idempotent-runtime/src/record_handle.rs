@@ -72,10 +72,10 @@ impl<'a> RecordHandle<'a> {
     pub async fn forget(&self, force: bool) -> Result<Forgotten, Error> {
         // Taken before anything is sent: whichever attempt is freed, these have lost the key.
         // One that is granted while the answer is on its way may.
-        let held = self.instance.core().keeper.leases().of(self.key.as_str());
+        let held = self.instance.engine().keeper.registry().of(self.key.as_str());
         let forgotten = self.answer(self.instance.store().forget(&self.key, force).await)?;
         if forgotten == Forgotten::Freed {
-            held.iter().for_each(|lease| lease.lose());
+            held.iter().for_each(|attempt| attempt.lose());
         }
         Ok(forgotten)
     }
@@ -118,7 +118,7 @@ impl<'a> RecordHandle<'a> {
             return Ok(None);
         };
         let read = |codecs: &Codecs, bytes: &[u8]| answers.decode_value(codecs, bytes);
-        let values = &self.instance.core().values;
+        let values = &self.instance.engine().values;
         values.read(Kind::Value, &self.key, value, read).map(Some).map_err(|error| {
             let text = error.to_string();
             Error::new(ErrorKind::Undecodable, &self.operation)
@@ -132,7 +132,7 @@ impl<'a> RecordHandle<'a> {
         resolution: Resolution<Option<&T>>,
         encode: impl Fn(&Codecs, &T) -> Option<Encoding>,
     ) -> Result<Resolved, Error> {
-        let core = self.instance.core();
+        let core = self.instance.engine();
         let config = core.config.load_full();
         let resolution = match resolution {
             Resolution::Retry => Resolution::Retry,

@@ -6,8 +6,12 @@
 use std::ffi::OsStr;
 use std::fmt;
 
-/// Set to `1` or `true`, it turns off an instance whose builder
-/// [allows that](crate::instance::Builder::allow_disable_by_env).
+/// Environment variable that makes attributed functions refuse to run until an instance is
+/// installed. It counts as set unless it is empty or `0`.
+pub const REQUIRE_INSTALLED: &str = "IDEMPOTENT_REQUIRE_INSTALLED";
+
+/// Environment variable that turns off an instance if it is `1` or `true` and the builder [allows
+/// it](crate::instance::Builder::allow_disable_by_env).
 pub const DISABLED: &str = "IDEMPOTENT_DISABLED";
 
 /// Protection of bodies against duplicates.

@@ -5,14 +5,14 @@
 //! apart.
 
 use crate::config::Abandon;
-use crate::engine::Underway;
+use crate::engine::{Resend, Underway};
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::{Encoded, KeyPart, RecordKey, Scope, hex};
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
 use crate::protocol::{BeginRequest, Begun, Binding, Failure, StoreExt as _, Updated};
-use crate::store::{Answer, AttemptId, Claim, StoreError, StoreErrorKind, Token};
+use crate::store::{Answer, AttemptId, Claim, StoreError, Token};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
@@ -48,8 +48,6 @@ pub struct Tokens {
 const EXPIRE: Duration = Duration::from_secs(600);
 /// For how long a token that is being issued cannot be used. Nobody has it by then.
 const ISSUING: Duration = Duration::from_secs(10);
-/// How often a store that does not answer is asked.
-const SENDS: u32 = 3;
 
 /// A token, to be handed out as its text: 48 hexadecimal digits.
 ///
@@ -161,7 +159,7 @@ impl Tokens {
         }
         let key = self.record_key(business_type, &token)?;
         // Counted before it is refused: a shutdown either sees it or is seen by it.
-        let underway = Underway::new(&self.instance);
+        let underway = Underway::new(self.instance.engine());
         if underway.is_too_late() {
             return Err(self.error(business_type, ErrorKind::ShuttingDown));
         }
@@ -218,25 +216,24 @@ impl Tokens {
         business_type: &str,
         verb: impl Fn() -> Answer<'a, T>,
     ) -> Result<T, Error> {
-        let (mut sends, mut unanswered) = (0, None);
+        let (mut resend, mut unanswered) = (Resend::new(), None);
         loop {
-            sends += 1;
-            match verb().await {
+            let error = match verb().await {
                 Ok(answer) => return Ok(answer),
-                Err(error) if may_be_repeated(&error) && sends < SENDS => {
-                    if error.may_have_taken_effect() {
-                        unanswered = Some(error);
-                    }
-                }
-                Err(error) => {
-                    // That the last one had no effect says nothing about those before it.
-                    let error = match unanswered {
-                        Some(unanswered) if !error.may_have_taken_effect() => unanswered,
-                        _ => error,
-                    };
-                    return Err(Error::from_store(error, &operation(business_type)));
-                }
+                Err(error) => error,
+            };
+            let Some(pause) = resend.after(&error) else {
+                // That the last one had no effect says nothing about those before it.
+                let error = match unanswered {
+                    Some(unanswered) if !error.may_have_taken_effect() => unanswered,
+                    _ => error,
+                };
+                return Err(Error::from_store(error, &operation(business_type)));
+            };
+            if error.may_have_taken_effect() {
+                unanswered = Some(error);
             }
+            self.instance.sleep(pause).await;
         }
     }
 
@@ -249,7 +246,7 @@ impl Tokens {
 
     /// The record of a token. Its name does not give the token away.
     fn record_key(&self, business_type: &str, token: &OneTimeToken) -> Result<RecordKey, Error> {
-        let prefix = &self.instance.core().config.load().key_prefix;
+        let prefix = &self.instance.engine().config.load().key_prefix;
         let digest = hex(&Sha256::digest(token.secret)[..16]);
         let scope = Scope { ambient: "", own: self.binding.as_str() };
         let name = operation(business_type);
@@ -291,10 +288,6 @@ fn may_be_used_up(error: Error) -> Error {
 
 fn operation(business_type: &str) -> OperationName {
     Tokens::operation_name(business_type).into()
-}
-
-fn may_be_repeated(error: &StoreError) -> bool {
-    matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::Contended)
 }
 
 impl fmt::Display for OneTimeToken {

@@ -5,7 +5,7 @@ use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::tokens::{Consumed, Exchanged, Tokens};
 use std::time::Duration;
-use support::{both, remote};
+use support::{both, remote, while_time_passes};
 
 /// The result of consuming a token, in a word.
 async fn consume(tokens: &Tokens, token: &str) -> &'static str {
@@ -138,7 +138,8 @@ async fn an_unknown_token_stays_unknown_while_another_who_asked_has_not_let_go_o
     bench.clock.advance(Duration::from_secs(600));
     // The first to ask finds nothing, and goes away before it can say so to the store.
     bench.store.fault_always(Verb::Release, Fault::Before(StoreErrorKind::Unavailable));
-    assert!(tokens.consume("order", &token).await.is_err());
+    let first = tokens.consume("order", &token);
+    assert!(while_time_passes(|it| bench.clock.advance(it), first).await.is_err());
     assert_eq!(consume(&tokens, &token).await, "unknown");
     bench.store.all_up();
     assert_eq!(consume(&tokens, &token).await, "unknown");
@@ -200,9 +201,11 @@ async fn lost_answers_neither_lose_nor_double_a_token() {
         let bench = remote();
         bench.store.fault_at(lost, 1, Fault::After(StoreErrorKind::Unavailable));
         let tokens = Tokens::new(&bench.idem);
-        let token = issue(&tokens).await;
+        let token = while_time_passes(|it| bench.clock.advance(it), issue(&tokens)).await;
         bench.store.fault_next(Verb::Begin, Fault::After(StoreErrorKind::Unavailable));
-        assert_eq!(consume(&tokens, &token).await, "accepted");
+        let consumed =
+            while_time_passes(|it| bench.clock.advance(it), consume(&tokens, &token)).await;
+        assert_eq!(consumed, "accepted");
         assert_eq!(consume(&tokens, &token).await, "used");
     }
 }
@@ -213,7 +216,9 @@ async fn a_store_that_does_not_answer_accepts_nothing() {
     let tokens = Tokens::new(&bench.idem);
     let token = issue(&tokens).await;
     bench.store.all_down();
-    let error = tokens.consume("order", &token).await.unwrap_err();
+    let consumed =
+        while_time_passes(|it| bench.clock.advance(it), tokens.consume("order", &token)).await;
+    let error = consumed.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
     bench.store.all_up();
     assert_eq!(consume(&tokens, &token).await, "accepted");
@@ -225,7 +230,9 @@ async fn a_token_that_may_have_been_used_up_is_said_to_be_so() {
     let tokens = Tokens::new(&bench.idem);
     let token = issue(&tokens).await;
     bench.store.fault_always(Verb::Begin, Fault::After(StoreErrorKind::Unavailable));
-    let text = tokens.consume("order", &token).await.unwrap_err().to_string();
+    let consumed =
+        while_time_passes(|it| bench.clock.advance(it), tokens.consume("order", &token)).await;
+    let text = consumed.unwrap_err().to_string();
     assert!(text.contains("the token may have been used up"), "{text}");
     assert!(text.ends_with("help: issue another token"), "{text}");
     bench.store.all_up();

@@ -17,7 +17,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use support::until;
+use support::{until, while_time_passes};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -473,7 +473,7 @@ async fn while_the_store_is_down_forms_are_refused_and_keep_their_tokens() {
         let server = bench.serve_forms(&tokens, number).await;
         let token = issue(&tokens).await;
         store.all_down();
-        let refused = submit(&server, &token).await;
+        let refused = while_time_passes(|it| bench.tick(it), submit(&server, &token)).await;
         refused.is_problem(503, ProblemType::STORE_UNAVAILABLE.code());
         assert_eq!(bench.runs(), 0);
         store.all_up();

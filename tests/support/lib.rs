@@ -162,6 +162,19 @@ pub async fn until(mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// Waits for `future`, and moves the clock on which it pauses.
+pub async fn while_time_passes<F: Future>(advance: impl Fn(Duration), future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    loop {
+        tokio::select! {
+            output = &mut future => return output,
+            () = tokio::time::sleep(Duration::from_millis(1)) => {
+                advance(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
 /// Waits for a condition that takes a look at something.
 pub async fn until_async<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
     let give_up = Instant::now() + Duration::from_secs(60);

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Variables of this crate that are not settings.
-const NOT_SETTINGS: [&str; 2] = [crate::install::REQUIRE_INSTALLED, crate::switch::DISABLED];
+const NOT_SETTINGS: [&str; 2] = [crate::switch::REQUIRE_INSTALLED, crate::switch::DISABLED];
 
 impl Config {
     /// Reads the environment: `IDEMPOTENT_EXPIRE=10m`, `IDEMPOTENT_MODE=strong`.

@@ -5,6 +5,6 @@
 
 mod calls;
 mod counting;
-mod leases;
+mod flights;
+mod registry;
 mod remote;
-mod slots;

@@ -41,6 +41,7 @@ pub use subject::{MAX_SLACK, MemorySubject, Subject};
 
 use crate::instance::Idempotency;
 use std::future::Future;
+use std::sync::Arc;
 
 /// Runs `future` with `instance` in the place of the installed one.
 ///
@@ -65,5 +66,5 @@ use std::future::Future;
 /// # Ok(()) }
 /// ```
 pub async fn scoped<F: Future>(instance: Idempotency, future: F) -> F::Output {
-    crate::install::override_with(instance, future).await
+    crate::engine::scoped::scope(Arc::clone(instance.engine()), future).await
 }

@@ -96,10 +96,16 @@ mod tests {
     use crate::install;
     use crate::testing::Ledger;
     use std::future::ready;
+    use std::sync::Arc;
 
-    /// What an attributed function does, by hand: it takes the instance of the task.
+    /// The instance that an attributed function takes.
+    fn of_task() -> Idempotency {
+        Idempotency::from_engine(Arc::clone(&install::engine().unwrap()))
+    }
+
+    /// What an attributed function does, by hand.
     async fn call(mode: crate::config::Mode, ledger: &Ledger) -> Result<usize, Error> {
-        let instance = install::instance().unwrap();
+        let instance = of_task();
         let operation = instance.operation("o").key(1).mode(mode);
         operation.run(async { Ok(ledger.record("k")) }).await
     }
@@ -125,7 +131,7 @@ mod tests {
     async fn a_key_that_differs_from_call_to_call_is_found_out() {
         let ledger = Ledger::new();
         assert_runs_once(3, || async {
-            let instance = install::instance().unwrap();
+            let instance = of_task();
             let operation = instance.operation("o").key(ledger.record("calls"));
             operation.run(async { Ok::<_, Error>(()) }).await
         })

@@ -3,7 +3,7 @@
 use super::remote::Remote;
 use crate::clock::{Clock, Manual};
 use crate::config::{Config, Mode};
-use crate::current::current;
+use crate::engine::current;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::instance::{Drained, Idempotency};
@@ -83,12 +83,12 @@ fn record_key(idem: &Idempotency) -> RecordKey {
 fn assert_nothing_left(idem: &Idempotency) {
     assert_eq!(block_on(idem.shutdown(FOR_EVER)), Drained::All);
     assert_eq!(idem.in_flight(), 0, "a lease is left");
-    assert_eq!(idem.core().slots.len(), 0, "a slot is left");
+    assert_eq!(idem.engine().flights.len(), 0, "a flight is left");
 }
 
-/// What the store holds at the end: nobody's right to run.
+/// The store holds nobody's right to run at the end.
 fn assert_nothing_held(remote: &Remote, key: &RecordKey) -> Option<State> {
-    let state = block_on(remote.settled(key)).map(|record| record.head.state);
+    let state = block_on(remote.at_rest(key)).map(|record| record.head.state);
     assert_ne!(state, Some(State::Processing), "a grant is left");
     state
 }
@@ -394,11 +394,11 @@ fn while_time_passes<T: Send + 'static>(
 
 /// As [`assert_nothing_held`], when the releases that a shutdown does not wait for have been made.
 fn assert_nothing_held_in_the_end(remote: &Remote, key: &RecordKey, manual: &Manual) {
-    let (settled, key_of) = (remote.clone(), key.clone());
+    let (resting, key_of) = (remote.clone(), key.clone());
     // A grant that is never released is one too many steps for the checker.
     let freed = async move {
         let is_held = |state| state == State::Processing;
-        while settled.settled(&key_of).await.is_some_and(|record| is_held(record.head.state)) {
+        while resting.at_rest(&key_of).await.is_some_and(|record| is_held(record.head.state)) {
             yield_now().await;
         }
     };
@@ -535,6 +535,6 @@ fn a_shutdown_waits_for_what_runs() {
             }
         }
         assert_eq!(bodies.started(), started, "a body started after the shutdown");
-        assert_eq!(idem.core().slots.len(), 0);
+        assert_eq!(idem.engine().flights.len(), 0);
     });
 }

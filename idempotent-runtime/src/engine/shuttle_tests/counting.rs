@@ -1,6 +1,6 @@
-//! The count of calls that a shutdown waits for.
+//! The counter of calls that a shutdown waits for.
 
-use crate::engine::calls::Calls;
+use crate::engine::attempt::striped_counter::StripedCounter;
 use crate::sync::{check, thread_number};
 use shuttle::thread;
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 #[test]
 fn a_call_that_comes_and_goes_does_not_hide_another_one() {
     check::all(|| {
-        let calls = Arc::new(Calls::new());
-        calls.begin();
+        let calls = Arc::new(StripedCounter::new());
+        calls.increment();
         let other = Arc::clone(&calls);
         thread::spawn(move || {
             // It begins in the stripe that is read first, and ends in the one that is read last.
             thread::spawn(move || {
                 assert_eq!(thread_number() % 2, 0);
-                other.begin();
+                other.increment();
                 thread::spawn(move || {
                     assert_eq!(thread_number() % 2, 1);
-                    other.end();
+                    other.decrement();
                 });
             });
         });
-        assert!(calls.count() >= 1, "the call of this thread is under way");
+        assert!(calls.get() >= 1, "the call of this thread is under way");
     });
 }

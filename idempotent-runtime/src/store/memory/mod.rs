@@ -331,9 +331,10 @@ impl Store for MemoryStore {
         key: &RecordKey,
         decide: &mut dyn FnMut(Option<Found>) -> Option<Next>,
     ) -> Option<Result<Swapped, StoreError>> {
-        let mut decide =
-            |record: Option<(&Entry, Duration)>| decide(record.map(found)).ok_or(Swapped::Done);
-        Some(self.change(key, &mut decide))
+        Some(self.change(key, |record| match decide(record.map(found)) {
+            Some(next) => Decided::Write(next),
+            None => Decided::Answer(Swapped::Done),
+        }))
     }
 
     fn is_local(&self) -> bool {

@@ -9,7 +9,10 @@ mod waiting;
 use super::*;
 use crate::clock::Manual;
 use crate::config::Abandon;
-use crate::store::{Claim, State, Token};
+use crate::protocol::{
+    BeginRequest, Begun, Binding, Failure, Forgotten, IfGone, StoreExt as _, Updated,
+};
+use crate::store::{AttemptId, Claim, State, Token, Value};
 use crate::sync::check;
 use shuttle::rand::{Rng as _, thread_rng};
 use shuttle::thread;
@@ -64,7 +67,7 @@ impl Bench {
     }
 
     /// Completes with the number of the caller as the value.
-    fn complete(&self, attempt: &AttemptId) -> Completed {
+    fn complete(&self, attempt: &AttemptId) -> Updated {
         let value = Value::from(&attempt.token.to_bytes()[..1]);
         now(self.store.complete(&key(), attempt, Some(value), RETENTION, IfGone::Rewrite))
     }

@@ -2,7 +2,7 @@ use super::scan::{Pass, Progress};
 use super::*;
 use crate::clock::Manual;
 use crate::config::{Abandon, Config};
-use crate::engine::{Core, Values};
+use crate::engine::{Instance, Values};
 use crate::protocol::{BeginRequest, Begun, IfGone, StoreExt as _, Updated};
 use crate::store::{Claim, Head, State, Token};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ fn the_keeper_removes_the_other_slices_before_the_next_interval() {
     let (clock, store) = (store.clock.clone(), Arc::new(store));
     let shared = Arc::clone(&store) as Arc<dyn Store>;
     let config = Config::new().with_cleanup_interval(INTERVAL);
-    let _core = Core::start(shared, config, clock.clone(), Values::default()).unwrap();
+    let _core = Instance::start(shared, config, clock.clone(), Values::default()).unwrap();
     let give_up = Instant::now() + Duration::from_secs(60);
     let step = |by| {
         assert!(Instant::now() < give_up, "{} are left", records(&store));

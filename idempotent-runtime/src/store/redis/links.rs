@@ -17,6 +17,7 @@ use super::master::Generation;
 use super::paused;
 use super::refusals::{self, Reads, refusal};
 use super::target::{Connected, Connection, OnPush, Target, Timeouts};
+use crate::backoff::Backoff;
 use crate::race::{First, race};
 use crate::store::{StoreError, StoreErrorKind};
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -59,9 +60,8 @@ struct Current {
 }
 
 /// When the next connection may be tried.
-#[derive(Default)]
 struct Pause {
-    length: Duration,
+    backoff: Backoff,
     until: Option<Instant>,
     /// Kind and text of the last failure.
     failed: Option<(StoreErrorKind, String)>,
@@ -79,11 +79,14 @@ impl Pause {
     }
 
     fn failed(&mut self, error: &StoreError) {
-        self.length = (self.length * 2).clamp(Self::FIRST, Self::LONGEST);
-        // Somewhere in the second half, so that processes do not come back all at once.
-        let part = f64::from(rand::random::<u16>()) / f64::from(u16::MAX);
-        self.until = Some(Instant::now() + self.length.mul_f64(0.5 + part / 2.0));
+        self.until = Some(Instant::now() + self.backoff.pause());
         self.failed = Some((error.kind(), error.to_string()));
+    }
+}
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self { backoff: Backoff::up_to(Self::FIRST, Self::LONGEST), until: None, failed: None }
     }
 }
 

@@ -13,6 +13,7 @@ use super::paused;
 use super::server::{FREED, Publish};
 use super::swaps::CHANNEL;
 use super::target::{Connected, Connection, OnPush};
+use crate::backoff::Backoff;
 use crate::race::{First, race};
 use crate::store::{Freed, StoreError, Watch};
 use crate::sync::{Mutex, Notify, lock, run_on_thread};
@@ -239,7 +240,8 @@ struct Listener {
 
 impl Listener {
     async fn run(mut self) {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::up_to(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut is_first = true;
         while !self.asked.is_closed() {
             let started = Instant::now();
             match self.subscribe().await {
@@ -251,7 +253,7 @@ impl Listener {
                     self.says.send_replace(false);
                     self.watched.wake_all();
                 }
-                Err(error) if pause == FIRST_PAUSE => {
+                Err(error) if is_first => {
                     tracing::warn!(target: "idempotent", %error, "waiting callers only poll");
                 }
                 Err(error) => {
@@ -260,10 +262,10 @@ impl Listener {
             }
             // One that ends as soon as it is made is no better than one that fails.
             if started.elapsed() > LONGEST_PAUSE {
-                pause = FIRST_PAUSE;
+                backoff = Backoff::up_to(FIRST_PAUSE, LONGEST_PAUSE);
             }
-            self.rest(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            is_first = false;
+            self.rest(backoff.pause()).await;
         }
     }
 

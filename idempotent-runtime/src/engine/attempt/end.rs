@@ -1,0 +1,77 @@
+//! The end of an attempt, as a value.
+
+use super::state::AttemptState;
+use crate::protocol::{Failure, IfGone, Progress};
+use crate::store::{Value, Verb};
+use std::time::Duration;
+
+/// The way in which an attempt ends.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    Complete { value: Option<Value>, retention: Duration },
+    Fail(Failure),
+    Abandon,
+    Release,
+}
+
+/// The loss if the end of an attempt is never recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Worth {
+    /// An answer, or the freedom of a key that blocks.
+    Answer,
+    /// The rest of a lease.
+    Lease,
+}
+
+impl End {
+    pub(super) fn verb(&self) -> Verb {
+        match self {
+            Self::Complete { .. } => Verb::Complete,
+            Self::Fail(_) => Verb::Fail,
+            Self::Abandon => Verb::Abandon,
+            Self::Release => Verb::Release,
+        }
+    }
+
+    /// The size of the value that it carries.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Complete { value: Some(value), .. } | Self::Fail(Failure::Final(Some(value))) => {
+                value.as_bytes().len()
+            }
+            _ => 0,
+        }
+    }
+
+    /// The loss if this end is never recorded.
+    pub(super) fn worth(&self, state: &AttemptState) -> Worth {
+        match self {
+            Self::Complete { .. } | Self::Fail(Failure::Final(_)) => Worth::Answer,
+            // Unless it is recorded, the key blocks until an operator resolves it.
+            Self::Fail(Failure::Free(_)) | Self::Abandon if state.blocks() => Worth::Answer,
+            Self::Release if state.may_block() => Worth::Answer,
+            Self::Fail(Failure::Free(_)) | Self::Abandon | Self::Release => Worth::Lease,
+        }
+    }
+
+    /// The same as the protocol takes it.
+    pub(super) fn progress(&self, state: &AttemptState) -> Progress {
+        let AttemptState { retention, binding, .. } = *state;
+        match self {
+            Self::Complete { value, retention } => Progress::Completed {
+                value: value.clone(),
+                retention: *retention,
+                if_gone: if_gone(state),
+            },
+            Self::Fail(failure) => Progress::Failed { failure: failure.clone(), retention },
+            Self::Abandon => Progress::Abandoned { retention, binding },
+            Self::Release => Progress::Released { retention, binding },
+        }
+    }
+}
+
+/// The treatment of a record that is gone. Without its lease an attempt does not know which others
+/// have run since, and what became of their answers.
+fn if_gone(state: &AttemptState) -> IfGone {
+    if state.is_over() { IfGone::Leave } else { IfGone::Rewrite }
+}

@@ -1,0 +1,360 @@
+//! A granted attempt, which ends in good order whatever happens to its caller.
+
+use super::admission::Permit;
+use super::current::{Current, enclosing};
+use super::end::End;
+use super::faults::{lost, not_local, not_recorded_yet, too_late};
+use super::handoff::Handoff;
+use super::instance::Instance;
+use super::pending_begin::Copies;
+use super::record::{self, PendingEnd};
+use super::release::{self, Unused};
+use super::state::{AttemptState, Terms};
+use super::waiters::MaybeWaiters;
+use crate::backoff::Backoff;
+use crate::clock::Moment;
+use crate::config::{LONGEST, Mode, OnUnrecorded};
+use crate::engine::arc_ref::ArcRef;
+use crate::engine::resend::FIRST_PAUSE;
+use crate::error::{Error, ErrorKind};
+use crate::key::RecordKey;
+use crate::observe::{self, StoreTimer};
+use crate::operation_name::OperationName;
+use crate::outcome::Recorded;
+use crate::protocol::{StoreExt as _, Update, Updated};
+use crate::race::{First, race};
+use crate::store::{Answer, AttemptId, StoreError, StoreErrorKind, StoreFuture, Verb};
+use std::sync::Arc;
+
+/// A granted attempt. Dropped before its body started, it is released; dropped after, abandoned.
+#[derive(Debug)]
+pub(crate) struct AttemptGuard<'a> {
+    instance: ArcRef<'a, Instance>,
+    state: Arc<AttemptState>,
+    phase: Phase,
+    /// Copies of its `begin` or `arm` that may still arrive.
+    copies: Copies,
+    choices: Choices,
+    planned: Recorded,
+    waiters: MaybeWaiters,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Granted,
+    Started,
+    Ended,
+}
+
+/// The choices of a call that hold for its attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choices {
+    pub(crate) mode: Mode,
+    /// The largest answer that is kept.
+    pub(crate) max_value_bytes: usize,
+    pub(crate) on_unrecorded: OnUnrecorded,
+}
+
+/// An attempt as the store granted it.
+#[derive(Debug)]
+pub(crate) struct Granted {
+    pub(crate) operation: OperationName,
+    pub(crate) key: RecordKey,
+    pub(crate) id: AttemptId,
+    pub(crate) terms: Terms,
+    pub(crate) choices: Choices,
+    pub(crate) copies: Copies,
+    pub(crate) waiters: MaybeWaiters,
+    pub(crate) permit: Option<Arc<Permit>>,
+}
+
+impl<'a> AttemptGuard<'a> {
+    pub(crate) fn new(instance: ArcRef<'a, Instance>, granted: Granted) -> Self {
+        let Granted { operation, key, id, terms, choices, copies, mut waiters, permit } = granted;
+        let parent = enclosing().map(|around| Arc::clone(around.state()));
+        let state = AttemptState::new(operation, key, id, &terms, instance.identity(), parent);
+        let state = Arc::new(state);
+        if let Some(permit) = permit {
+            permit.runs();
+            state.runs_with(permit);
+        }
+        if let Some(waiters) = &mut waiters {
+            waiters.granted(&state);
+        }
+        // A window has no lease: it is taken for a fixed time, and nothing follows.
+        if choices.mode != Mode::Window {
+            let registry = instance.keeper.registry();
+            registry.insert(&state);
+            observe::in_flight(|| registry.count());
+        }
+        let (phase, planned) = (Phase::Granted, Recorded::No);
+        Self { instance, state, phase, copies, choices, planned, waiters }
+    }
+
+    /// An attempt of a disabled instance: it holds nothing, and nothing follows it.
+    pub(crate) fn unprotected(instance: ArcRef<'a, Instance>, granted: Granted) -> Self {
+        let Granted { operation, key, id, terms, choices, .. } = granted;
+        let terms = Terms { length: LONGEST, max_run: LONGEST, ..terms };
+        let parent = enclosing().map(|around| Arc::clone(around.state()));
+        // Of no instance: it keeps no call from its key, not even those inside it.
+        let state = Arc::new(AttemptState::new(operation, key, id, &terms, 0, parent));
+        let choices = Choices { mode: Mode::Window, ..choices };
+        let (phase, copies, planned) = (Phase::Started, Copies::Answered, Recorded::No);
+        Self { instance, state, phase, copies, choices, planned, waiters: None }
+    }
+
+    /// Makes sure that the body may start: the answer to `begin` may have taken long to come, and a
+    /// key that blocks is armed first.
+    ///
+    /// Between the acknowledged arming and the first poll of the body nothing waits, so a key
+    /// blocks without its body having started only if the process dies right there.
+    pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
+        if self.choices.mode == Mode::Window {
+            return Ok(self);
+        }
+        if let Some(request) = self.state.arm_request() {
+            self.arm(&request).await?;
+            return Ok(self);
+        }
+        let instance = &self.instance;
+        let now = instance.clock.now();
+        let left = self.state.deadline().since(now);
+        if left.is_zero() {
+            return Err(too_late());
+        }
+        // Past the first half, the keeper's own renewal would come close to the end of the lease.
+        if left < self.state.length() / 2 {
+            let AttemptState { key, .. } = &*self.state;
+            let renewal = instance.store.renew(key, self.state.id(), self.state.length());
+            // An answer that comes later than this would be worth nothing.
+            let patience = instance.sleep_until(self.state.granted_until());
+            let First::Left(answer) = race(renewal, patience).await else {
+                return Err(too_late());
+            };
+            match answer? {
+                Updated::Done => self.state.extended(now),
+                _ => return Err(lost()),
+            }
+            // This answer may have taken long, too.
+            if self.state.is_over() {
+                return Err(too_late());
+            }
+        }
+        Ok(self)
+    }
+
+    /// Makes sure that the lease is not over, after others were waited for.
+    pub(crate) fn in_time(self) -> Result<Self, StoreError> {
+        if self.choices.mode != Mode::Window && self.state.is_over() {
+            return Err(too_late());
+        }
+        Ok(self)
+    }
+
+    /// Arms the key, again and again within the lease if the store does not answer.
+    ///
+    /// Within the lease as it was granted: the keeper renews it meanwhile, and a caller whose body
+    /// cannot start must not wait for as long as renewals are answered.
+    async fn arm(&mut self, request: &Update) -> Result<(), StoreError> {
+        let instance = Arc::clone(&self.instance);
+        let key = &self.state.key;
+        let mut backoff = Backoff::new(FIRST_PAUSE);
+        let until = self.state.granted_until();
+        loop {
+            let sent_at = instance.clock.now();
+            if sent_at >= until || self.state.is_lost() {
+                return Err(too_late());
+            }
+            let patience = instance.sleep_until(until);
+            let timer = StoreTimer::start(&Verb::Arm);
+            let First::Left(answer) =
+                race(instance.store.execute(key, request.clone()), patience).await
+            else {
+                return Err(too_late());
+            };
+            timer.stop();
+            match answer {
+                Ok(answer) => return self.armed(answer, sent_at),
+                Err(error) => match error.kind() {
+                    StoreErrorKind::Unavailable | StoreErrorKind::Contended => {
+                        tracing::debug!(target: "idempotent", %error, "arm is sent again");
+                    }
+                    _ => return Err(error),
+                },
+            }
+            instance.sleep_until(instance.clock.now().after(backoff.pause())).await;
+        }
+    }
+
+    /// Arms the key in a local store, which answers at once.
+    pub(crate) fn arm_now(&self) -> Result<(), StoreError> {
+        let Some(request) = self.state.arm_request() else { return Ok(()) };
+        let instance = &self.instance;
+        let sent_at = instance.clock.now();
+        let answer = instance.store.execute(&self.state.key, request).now();
+        let answer = answer.unwrap_or_else(|_| Err(not_local()));
+        self.armed(answer?, sent_at)
+    }
+
+    /// Takes the answer to an `arm` that was sent at `sent_at`.
+    pub(crate) fn armed(&self, answer: Updated, sent_at: Moment) -> Result<(), StoreError> {
+        match answer {
+            Updated::Done => self.state.armed(sent_at),
+            _ => return Err(lost()),
+        }
+        // The answer may have taken longer than what was left of the lease.
+        if self.state.is_over() { Err(too_late()) } else { Ok(()) }
+    }
+
+    /// `true` if the key is armed and its lease is not over.
+    pub(crate) fn is_armed(&self) -> bool {
+        self.state.blocks() && !self.state.is_over()
+    }
+
+    pub(crate) fn current(&self) -> Current {
+        Current::new(Arc::clone(&self.state))
+    }
+
+    pub(crate) fn state(&self) -> &AttemptState {
+        &self.state
+    }
+
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+
+    /// The largest answer that is kept.
+    pub(crate) fn max_value_bytes(&self) -> usize {
+        self.choices.max_value_bytes
+    }
+
+    /// The caller's choice for a value that is not recorded.
+    pub(crate) fn on_unrecorded(&self) -> OnUnrecorded {
+        self.choices.on_unrecorded
+    }
+
+    /// The answer's `recorded` once the store has acknowledged the end.
+    pub(crate) fn planned(&self) -> Recorded {
+        self.planned
+    }
+
+    /// Notes what `end` records. Here, where it fits beside the other choices: in the future of a
+    /// call it would have to be held while the store is waited for.
+    fn plan(&mut self, end: &End) {
+        self.planned = match end {
+            _ if self.choices.mode == Mode::Window => Recorded::No,
+            End::Complete { value: None, .. } if self.choices.mode == Mode::Strong => {
+                Recorded::WithoutValue
+            }
+            End::Complete { .. } => Recorded::Yes,
+            End::Fail(_) | End::Abandon | End::Release => Recorded::No,
+        };
+    }
+
+    /// `true` if values are kept for later calls.
+    pub(crate) fn keeps_values(&self) -> bool {
+        self.choices.mode == Mode::Strong
+    }
+
+    pub(crate) fn into_owned(mut self) -> AttemptGuard<'static> {
+        let owned = AttemptGuard {
+            instance: ArcRef::Owned(Arc::clone(&self.instance)),
+            state: Arc::clone(&self.state),
+            phase: self.phase,
+            copies: self.copies,
+            choices: self.choices,
+            planned: self.planned,
+            waiters: self.waiters.take(),
+        };
+        // What is dropped here is an empty shell.
+        self.phase = Phase::Ended;
+        owned
+    }
+
+    /// From here on, going away means that the body may have had effects.
+    pub(crate) fn start(&mut self) {
+        self.phase = Phase::Started;
+    }
+
+    /// `true` if the body may have had effects.
+    pub(crate) fn has_started(&self) -> bool {
+        self.phase == Phase::Started
+    }
+
+    /// Records how the body ended. An error means: not recorded yet; the keeper goes on trying.
+    ///
+    /// If this future is dropped, the keeper finishes it. To be called once.
+    pub(crate) fn end(&mut self, end: End) -> Answer<'static, Updated> {
+        self.body_ended();
+        self.plan(&end);
+        if self.choices.mode == Mode::Window {
+            return StoreFuture::ready(Ok(Updated::Done));
+        }
+        let instance = &self.instance;
+        if instance.local {
+            let Some(answer) = record::record_local(instance, &self.state, &end) else {
+                return StoreFuture::ready(self.pending(end).record_now());
+            };
+            return StoreFuture::ready(Ok(answer));
+        }
+        let pending = self.pending(end);
+        let instance = Arc::clone(&self.instance);
+        let patience = instance.sleep_until(instance.clock.now().after(self.state.length()));
+        let handoff = Handoff::new(instance, pending.record());
+        StoreFuture::new(async move {
+            match race(handoff, patience).await {
+                First::Left(answer) => answer,
+                // Dropped, it goes on in the background.
+                First::Right(()) => Err(not_recorded_yet()),
+            }
+        })
+    }
+
+    /// An end that is to be recorded together with others. `None` if there is nothing to record.
+    pub(crate) fn pending_end(&mut self, end: End) -> Option<PendingEnd> {
+        self.body_ended();
+        self.plan(&end);
+        (self.choices.mode != Mode::Window).then(|| self.pending(end))
+    }
+
+    fn body_ended(&mut self) {
+        self.phase = Phase::Ended;
+        self.state.body_ended();
+    }
+
+    /// An error of this attempt.
+    pub(crate) fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(kind, &self.state.operation).with_key(self.instance.logged_key(&self.state.key))
+    }
+
+    /// Releases the key of a body that never starts.
+    fn give_back(&mut self) {
+        let instance = Arc::clone(&self.instance);
+        if instance.local {
+            self.pending(End::Release).record_in_background();
+            return;
+        }
+        instance.forget(&self.state);
+        let unused = Unused::new(&self.state, self.copies);
+        release::release_unused(&instance, unused, self.waiters.take());
+    }
+
+    fn pending(&mut self, end: End) -> PendingEnd {
+        let instance = Arc::clone(&self.instance);
+        PendingEnd::new(instance, Arc::clone(&self.state), self.waiters.take(), end)
+    }
+}
+
+impl Drop for AttemptGuard<'_> {
+    fn drop(&mut self) {
+        if self.phase == Phase::Ended {
+            return;
+        }
+        self.state.body_ended();
+        match (self.phase, self.choices.mode) {
+            (Phase::Granted, _) => self.give_back(),
+            (Phase::Started, Mode::Window) | (Phase::Ended, _) => {}
+            (Phase::Started, _) => self.pending(End::Abandon).record_in_background(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! From a prepared call to a right to run, or an answer.
+//!
+//! A local store is asked directly. Before any other store, the callers of one key meet in a
+//! flight and one of them asks. In both cases a strong caller waits, until there is an answer, its wait is
+//! over, or two attempts that it waited for have failed.
+
+use super::ask::{ask, look_now};
+use super::awaited::Awaited;
+use super::begin::{BeginAnswer, begin_local};
+use super::flights::{Turn, Waits};
+use super::grant::{Acquired, grant};
+use super::not_granted::NotGranted;
+use super::participant::Participant;
+use super::prepared::Prepared;
+use crate::config::Mode;
+use crate::engine::attempt::AttemptState;
+use crate::observe::WaitTimer;
+use crate::protocol::Begun;
+use crate::race::{First, race};
+use std::sync::Arc;
+
+/// The first step of a call, which does not wait.
+#[derive(Debug)]
+pub(crate) enum FirstStep<'a> {
+    Acquired(Acquired<'a>),
+    /// The store is not local, or the call has to wait for the attempts that are known here.
+    Waits(Awaited),
+}
+
+/// Asks a local store, and none if the instance is disabled.
+pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
+    if call.engine().is_disabled() {
+        return FirstStep::Acquired(Err(while_disabled(call)));
+    }
+    if !call.engine().local {
+        return FirstStep::Waits(Awaited::default());
+    }
+    let around = call.enclosing_permit();
+    let answer = match call.policy.max_concurrent {
+        // What is recorded is answered all the same.
+        Some(limit) if around.is_none() && call.engine().admission.is_full(limit) => {
+            match look_now(call) {
+                Ok(Begun::Fresh(_)) => {
+                    return FirstStep::Acquired(Err(NotGranted::OverLimit { limit }));
+                }
+                answer => answer,
+            }
+        }
+        _ => begin_local(call, call.called_at),
+    };
+    match answer {
+        Ok(Begun::InFlight { number, .. }) if call.policy.waits() => {
+            FirstStep::Waits(Awaited::told_of(number))
+        }
+        answer => {
+            let answer = BeginAnswer::new(answer, call.called_at);
+            FirstStep::Acquired(grant(call, answer, None, around))
+        }
+    }
+}
+
+/// The answer of a disabled instance to a call.
+pub(in crate::engine) fn while_disabled(call: &Prepared<'_>) -> NotGranted {
+    match call.policy.may_run() {
+        true => NotGranted::Disabled,
+        false => NotGranted::OverLimit { limit: 0 },
+    }
+}
+
+/// Asks the store, and waits if the call's mode says so. `awaited` is what the
+/// [first step](acquire_now) of the call left.
+pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Acquired<'a> {
+    if call.engine().local || call.policy.mode == Mode::Window {
+        return ask(call, None, awaited).await;
+    }
+    let waits = if call.policy.waits() { Waits::Yes } else { Waits::No };
+    let deadline = call.called_at.after(call.policy.wait);
+    let mut participant = Participant::join(call.engine(), &call.key);
+    let mut waiting = None;
+    loop {
+        let changed = participant.changed();
+        let turn = participant.turn(call.fingerprint, waits);
+        participant.tell(&mut awaited);
+        let gives_up = waits == Waits::Yes && awaited.is_over();
+        match turn {
+            Turn::Mismatch => return Err(NotGranted::Mismatch),
+            Turn::Landed(Some(
+                found @ (NotGranted::Succeeded { .. } | NotGranted::FailedFinal { .. }),
+            )) => return Err(found),
+            // If it was its turn to lead, leaving the flight passes the lead on.
+            _ if gives_up => return Err(NotGranted::FailedTwice),
+            Turn::Landed(Some(found)) => return Err(found),
+            Turn::Landed(None) => participant = Participant::join(call.engine(), &call.key),
+            Turn::Lead(_) => return ask(call, Some(participant), awaited).await,
+            Turn::InFlight(lease_left) => return Err(NotGranted::InFlight { lease_left }),
+            Turn::Wait if waits == Waits::No => changed.await,
+            Turn::Wait => {
+                waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
+                let holder = participant.holder();
+                if holder.is_some() {
+                    call.engine().hear_freed();
+                }
+                let asleep = call.engine().sleep_until(deadline);
+                let news = race(changed, lost(holder));
+                if let First::Right(()) = race(news, asleep).await {
+                    return Err(NotGranted::InFlight { lease_left: call.policy.lease });
+                }
+            }
+        }
+    }
+}
+
+/// Resolves when the attempt that runs in this process loses its lease.
+async fn lost(holder: Option<Arc<AttemptState>>) {
+    match holder {
+        Some(state) => state.lost().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,263 @@
+//! Single flight: the callers of one key in one process, before a store that is not local.
+//!
+//! One caller of a flight leads: it talks to the store about the key. The others follow, and wait for
+//! the leader's finding. A leader that goes away passes on the lead, and with it a `begin` that may
+//! already be on its way to the store. So at most one `begin` of a key is under way per process, and
+//! none is forgotten.
+//!
+//! # Locks
+//! The lock of a shard comes before that of a flight in it, and is not taken under one. Followers are
+//! notified after both are released. A follower arms [`Member::changed`] before it reads the stage,
+//! so a change in between wakes it.
+
+use super::awaited::{Awaited, SeenAttempts};
+use super::not_granted::NotGranted;
+use crate::engine::attempt::{AttemptState, PendingBegin};
+use crate::fingerprint::Fingerprint;
+use crate::key::RecordKey;
+use crate::sync::{Mutex, Notify, OwnedNotified, RandomState, lock, shards};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SHARDS: usize = shards(32);
+
+/// All flights of an instance.
+#[derive(Debug)]
+pub(crate) struct Flights {
+    shards: [Mutex<HashMap<RecordKey, Arc<Flight>>>; SHARDS],
+    hasher: RandomState,
+}
+
+#[derive(Debug)]
+struct Flight {
+    state: Mutex<State>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    members: usize,
+    /// The last answer to the leader: held by another process, for so long.
+    in_flight: Option<Duration>,
+    /// The attempt that runs in this process.
+    holder: Option<Arc<AttemptState>>,
+    /// The attempts that its callers wait for, as far as they were seen.
+    seen: SeenAttempts,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// There is no leader. A `begin` that was sent before waits for the next one.
+    Leaderless(Option<PendingBegin>),
+    /// The leader talks to the store.
+    Asking,
+    /// The body of the leader runs in this process.
+    Running(Option<Fingerprint>),
+    /// It is over, and the flight is no longer in the map. Without a finding, followers ask again.
+    Landed(Option<Fingerprint>, Option<NotGranted>),
+}
+
+/// The next step of a caller.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// Lead: talk to the store. A `begin` that was sent before comes with the lead.
+    Lead(Option<PendingBegin>),
+    /// Refuse: it runs, and this caller does not wait for it.
+    InFlight(Duration),
+    /// Refuse: it runs with another payload.
+    Mismatch,
+    /// Answer with what the leader found; without that, ask again.
+    Landed(Option<NotGranted>),
+    /// Wait for a change.
+    Wait,
+}
+
+impl Flights {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
+            hasher: RandomState::new(),
+        }
+    }
+
+    pub(crate) fn join(&self, key: &RecordKey) -> Member {
+        match lock(self.shard(key)).entry(key.clone()) {
+            Entry::Occupied(entry) => {
+                let mut state = lock(&entry.get().state);
+                state.members += 1;
+                Member { flight: Arc::clone(entry.get()), at_join: state.seen }
+            }
+            Entry::Vacant(entry) => {
+                let (stage, seen) = (Stage::Leaderless(None), SeenAttempts::default());
+                let state = State { stage, members: 1, in_flight: None, holder: None, seen };
+                let flight = Flight { state: Mutex::new(state), changed: Arc::default() };
+                Member { flight: Arc::clone(entry.insert(Arc::new(flight))), at_join: seen }
+            }
+        }
+    }
+
+    /// Takes a caller out of its flight. A `begin` that the last one leaves behind has no owner.
+    pub(crate) fn leave(&self, key: &RecordKey, member: &Member) -> Option<PendingBegin> {
+        // Under the lock of the shard, so that no caller joins a flight that is being removed.
+        let mut shard = lock(self.shard(key));
+        let mut state = lock(&member.flight.state);
+        state.members -= 1;
+        if state.members > 0 {
+            return None;
+        }
+        if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.flight)) {
+            shard.remove(key);
+        }
+        match &mut state.stage {
+            Stage::Leaderless(begin) => begin.take(),
+            _ => None,
+        }
+    }
+
+    /// Ends a flight: its followers share what was found, and later callers meet in another one.
+    pub(crate) fn land(&self, key: &RecordKey, member: &Member, landing: Landing) {
+        let mut shard = lock(self.shard(key));
+        if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.flight)) {
+            shard.remove(key);
+        }
+        drop(shard);
+        let Landing { fingerprint, found, failed } = landing;
+        let mut state = lock(&member.flight.state);
+        if let Some(number) = failed {
+            state.seen.fails(number);
+        }
+        state.stage = Stage::Landed(fingerprint, found);
+        drop(state);
+        member.flight.changed.notify_waiters();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).len()).sum()
+    }
+
+    fn shard(&self, key: &RecordKey) -> &Mutex<HashMap<RecordKey, Arc<Flight>>> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+}
+
+/// The end of a flight. The default one sends every follower to the store.
+#[derive(Debug, Default)]
+pub(crate) struct Landing {
+    /// The payload of the leader.
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) found: Option<NotGranted>,
+    /// The attempt whose body ended without an answer.
+    pub(crate) failed: Option<u32>,
+}
+
+/// A caller in a flight. It has to [`leave`](Flights::leave).
+#[derive(Debug)]
+pub(crate) struct Member {
+    flight: Arc<Flight>,
+    /// The attempts that had been seen here before this caller came.
+    at_join: SeenAttempts,
+}
+
+impl Member {
+    /// The next step of a caller with this fingerprint. If that is to lead, it leads from here on.
+    pub(crate) fn turn(&self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
+        let mut state = lock(&self.flight.state);
+        let in_flight = state.in_flight;
+        match (&mut state.stage, in_flight) {
+            (Stage::Leaderless(begin), _) => {
+                let begin = begin.take();
+                state.stage = Stage::Asking;
+                Turn::Lead(begin)
+            }
+            (Stage::Running(running), _) if differ(*running, fingerprint) => Turn::Mismatch,
+            (Stage::Asking | Stage::Running(_), Some(left)) if waits == Waits::No => {
+                Turn::InFlight(left)
+            }
+            (Stage::Asking | Stage::Running(_), _) => Turn::Wait,
+            // The leader had its own payload compared; a caller with another one has to ask.
+            (Stage::Landed(landed, _), _) if fingerprint.is_some() && fingerprint != *landed => {
+                Turn::Landed(None)
+            }
+            (Stage::Landed(_, found), _) => {
+                Turn::Landed(found.as_ref().and_then(NotGranted::share))
+            }
+        }
+    }
+
+    /// Tells a call which of the attempts that it waits for have been seen here.
+    pub(super) fn tell(&self, awaited: &mut Awaited) {
+        awaited.hears(lock(&self.flight.state).seen, self.at_join);
+    }
+
+    /// The leader saw that an attempt of another process has failed.
+    pub(super) fn failed_elsewhere(&self, number: u32) {
+        lock(&self.flight.state).seen.fails(number);
+        self.flight.changed.notify_waiters();
+    }
+
+    /// Resolves after the next change. To be called before [`turn`](Self::turn).
+    pub(crate) fn changed(&self) -> OwnedNotified {
+        Arc::clone(&self.flight.changed).notified_owned()
+    }
+
+    /// The leader was told that an attempt of another process holds the key.
+    pub(crate) fn in_flight_elsewhere(&self, number: u32, left: Duration) {
+        let mut state = lock(&self.flight.state);
+        state.seen.runs(number);
+        state.in_flight = Some(left);
+        drop(state);
+        self.flight.changed.notify_waiters();
+    }
+
+    /// The leader runs the body.
+    pub(crate) fn running(&self, fingerprint: Option<Fingerprint>, lease: Duration) {
+        let mut state = lock(&self.flight.state);
+        state.stage = Stage::Running(fingerprint);
+        state.in_flight = Some(lease);
+        drop(state);
+        self.flight.changed.notify_waiters();
+    }
+
+    /// The body runs as this attempt.
+    pub(crate) fn held_by(&self, attempt: &Arc<AttemptState>) {
+        let mut state = lock(&self.flight.state);
+        state.seen.runs(attempt.id().number);
+        state.holder = Some(Arc::clone(attempt));
+    }
+
+    /// The attempt that runs in this process, if one does.
+    pub(crate) fn holder(&self) -> Option<Arc<AttemptState>> {
+        let state = lock(&self.flight.state);
+        state.holder.clone().filter(|_| matches!(state.stage, Stage::Running(_)))
+    }
+
+    /// The leader goes away without an answer, and leaves its `begin` to the next one.
+    pub(crate) fn step_down(&self, begin: Option<PendingBegin>) {
+        let mut state = lock(&self.flight.state);
+        state.stage = Stage::Leaderless(begin);
+        // The next leader asks for itself.
+        state.in_flight = None;
+        drop(state);
+        self.flight.changed.notify_waiters();
+    }
+}
+
+/// A caller's choice while a body runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waits {
+    Yes,
+    No,
+}
+
+fn differ(running: Option<Fingerprint>, asking: Option<Fingerprint>) -> bool {
+    matches!((running, asking), (Some(running), Some(asking)) if running != asking)
+}
+
+#[cfg(test)]
+#[path = "flights_tests.rs"]
+mod tests;

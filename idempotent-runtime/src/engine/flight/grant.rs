@@ -1,0 +1,64 @@
+//! From the store's answer to a granted attempt, or the reason why there is none.
+
+use super::begin::BeginAnswer;
+use super::not_granted::NotGranted;
+use super::participant::Participant;
+use super::prepared::Prepared;
+use crate::engine::attempt::admission::Permit;
+use crate::engine::attempt::{AttemptGuard, MaybeWaiters};
+use crate::protocol::Begun;
+use std::sync::Arc;
+
+/// An attempt, or the reason why there is none.
+pub(crate) type Acquired<'a> = Result<AttemptGuard<'a>, NotGranted>;
+
+/// Takes the answer to a `begin`, and arms the key if it blocks and the store is local.
+pub(in crate::engine) fn grant<'a>(
+    call: &Prepared<'a>,
+    answer: BeginAnswer,
+    participant: Option<Participant>,
+    permit: Option<Arc<Permit>>,
+) -> Acquired<'a> {
+    let BeginAnswer { answer, sent_at, copies } = answer;
+    if let Ok(Begun::Fresh(id)) = answer {
+        let waiters = participant.map(|participant| Box::new(participant) as _);
+        let granted =
+            |waiters: MaybeWaiters, permit| call.granted(id, sent_at, copies, waiters, permit);
+        let permit = match (permit, call.policy.max_concurrent) {
+            (None, Some(limit)) => match call.engine().admission.run(limit) {
+                Ok(permit) => Some(permit),
+                // Others were faster. Dropped before its body started, it is released.
+                Err(_) => {
+                    drop(granted(waiters, None));
+                    return Err(NotGranted::OverLimit { limit });
+                }
+            },
+            (permit, _) => permit,
+        };
+        let attempt = granted(waiters, permit);
+        if call.engine().local {
+            attempt.arm_now().map_err(NotGranted::TooLate)?;
+        }
+        return Ok(attempt);
+    }
+    let found = NotGranted::from_answer(answer);
+    if let Some(participant) = participant {
+        participant.found(call.fingerprint, &found);
+    }
+    Err(found)
+}
+
+/// As [`grant`], and checks a grant of a store that is not local against the time it took. A key
+/// that blocks is armed.
+pub(super) async fn grant_in_time<'a>(
+    call: &Prepared<'a>,
+    answer: BeginAnswer,
+    participant: Option<Participant>,
+    permit: Option<Arc<Permit>>,
+) -> Acquired<'a> {
+    let attempt = grant(call, answer, participant, permit)?;
+    match call.engine().local {
+        true => Ok(attempt),
+        false => attempt.confirm().await.map_err(NotGranted::TooLate),
+    }
+}

@@ -1,0 +1,118 @@
+//! A call that can be made, as its flight and its attempt see it.
+
+use super::engine::Engine;
+use crate::clock::Moment;
+use crate::config::{Abandon, Mode};
+use crate::engine::arc_ref::ArcRef;
+use crate::engine::attempt::admission::Permit;
+use crate::engine::attempt::{
+    AttemptGuard, Choices, Copies, Granted, MaybeWaiters, Terms, enclosing_permit,
+};
+use crate::fingerprint::Fingerprint;
+use crate::key::RecordKey;
+use crate::operation_name::OperationName;
+use crate::options::{Options, Policy};
+use crate::protocol::BeginRequest;
+use crate::store::{AttemptId, Claim, Token};
+use std::sync::Arc;
+
+/// A call that can be made: its record has a name and its rules are settled.
+///
+/// It is counted among the calls that a shutdown waits for, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Prepared<'a> {
+    pub(in crate::engine) engine: ArcRef<'a, Engine>,
+    pub(crate) operation: OperationName,
+    pub(crate) options: &'a Options,
+    pub(crate) key: RecordKey,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) policy: Policy,
+    /// The moment of the call: its `wait` counts from here.
+    pub(crate) called_at: Moment,
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        self.engine.keeper.call_ended();
+    }
+}
+
+impl<'a> Prepared<'a> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The permit of the body that makes this call, which its own body shares.
+    pub(crate) fn enclosing_permit(&self) -> Option<Arc<Permit>> {
+        let is_limited = self.policy.max_concurrent.is_some() && self.policy.may_run();
+        is_limited.then(|| enclosing_permit(self.engine.identity())).flatten()
+    }
+
+    /// A request to begin, to be sent at `now`.
+    pub(crate) fn request(&self, token: Token, now: Moment) -> BeginRequest {
+        BeginRequest {
+            token,
+            fingerprint: self.fingerprint,
+            fence_seed: self.engine.clock.unix_micros(now),
+            claim: self.claim(),
+        }
+    }
+
+    /// The way in which the key is to be held.
+    pub(crate) fn claim(&self) -> Claim {
+        let Policy { lease, retention, mode, .. } = self.policy;
+        match mode {
+            Mode::Window => Claim::Window { window: retention },
+            // A key that blocks is armed when its body is about to start, and not before: a `begin`
+            // that arrives after its caller was refused costs one lease, whatever the policy.
+            Mode::Reject | Mode::Strong => {
+                Claim::Lease { lease, linger: retention, abandon: Abandon::Retry }
+            }
+        }
+    }
+
+    /// The attempt that the store granted to a `begin` that was first sent at `sent_at`.
+    pub(super) fn granted(
+        &self,
+        id: AttemptId,
+        sent_at: Moment,
+        copies: Copies,
+        waiters: MaybeWaiters,
+        permit: Option<Arc<Permit>>,
+    ) -> AttemptGuard<'a> {
+        let granted = Granted { copies, waiters, permit, ..self.attempt(id, sent_at) };
+        AttemptGuard::new(self.engine.map(|engine| &engine.instance), granted)
+    }
+
+    /// An attempt of a disabled instance.
+    pub(crate) fn unprotected(&self) -> AttemptGuard<'a> {
+        let now = self.engine.clock.now();
+        let id = self.request(Token::random(), now).first_attempt();
+        let attempt = self.attempt(id, now);
+        AttemptGuard::unprotected(self.engine.map(|engine| &engine.instance), attempt)
+    }
+
+    fn attempt(&self, id: AttemptId, sent_at: Moment) -> Granted {
+        let Policy { retention, lease, max_run, block_linger, binding, .. } = self.policy;
+        let Policy { mode, max_value_bytes, on_unrecorded, .. } = self.policy;
+        let clock = self.engine.clock.clone();
+        Granted {
+            operation: self.operation.clone(),
+            key: self.key.clone(),
+            id,
+            terms: Terms {
+                retention,
+                length: lease,
+                max_run,
+                block_linger,
+                binding,
+                sent_at,
+                clock,
+            },
+            choices: Choices { mode, max_value_bytes, on_unrecorded },
+            copies: Copies::Answered,
+            waiters: None,
+            permit: None,
+        }
+    }
+}
