@@ -1,4 +1,4 @@
-//! What becomes of a function's answers: which are kept, for how long, and how they are read back.
+//! Rules for a function's answers: which are kept, for how long, and how they are read back.
 
 use crate::codec::{CodecError, Codecs, StoredBytes, own_bytes};
 use crate::error::Error;
@@ -11,12 +11,12 @@ use std::time::Duration;
 type EncodeFn<T> = fn(&Codecs, &T) -> Result<Vec<u8>, CodecError>;
 type DecodeFn<T> = fn(&Codecs, &[u8]) -> Result<T, CodecError>;
 
-/// How final errors are written and read, and which they are.
+/// Encoder and decoder of errors, and the test for final ones.
 type KeptErrors<E> = (EncodeFn<E>, DecodeFn<E>, fn(&E) -> bool);
 
-/// How the answers `Result<T, E>` of one function are kept and replayed.
+/// Rules for keeping and replaying the answers `Result<T, E>` of one function.
 ///
-/// The attribute makes one from its arguments; the plain API takes one in
+/// The attribute makes them from its arguments; the plain API takes them in
 /// [`run_as`](crate::Operation::run_as).
 pub struct Answers<T, E> {
     value: Option<(EncodeFn<T>, DecodeFn<T>)>,
@@ -45,7 +45,7 @@ impl<T, E> fmt::Debug for Answers<T, E> {
 }
 
 impl<T, E: From<Error>> Answers<T, E> {
-    /// Values are kept and replayed.
+    /// Keeps and replays values.
     pub fn kept() -> Self
     where
         T: Serialize + DeserializeOwned,
@@ -53,7 +53,7 @@ impl<T, E: From<Error>> Answers<T, E> {
         Self { value: Some((encode::<T>, decode::<T>)), ..Self::not_kept() }
     }
 
-    /// Values are kept as bytes of their own making, whatever the codec of the instance.
+    /// Keeps values as the bytes that they write themselves, whatever the codec of the instance.
     pub fn bytes() -> Self
     where
         T: StoredBytes,
@@ -61,14 +61,14 @@ impl<T, E: From<Error>> Answers<T, E> {
         Self { value: Some((encode_bytes::<T>, decode_bytes::<T>)), ..Self::not_kept() }
     }
 
-    /// Values are not kept; a repeat of a success cannot be replayed.
+    /// Keeps no values, so that a success cannot be replayed.
     pub fn not_kept() -> Self {
         Self { value: None, error: None, expire_with: None, on_replay: None, refuse: E::from }
     }
 }
 
 impl<T, E> Answers<T, E> {
-    /// Errors for which `is_final` holds are kept and replayed; all others free the key.
+    /// Keeps and replays errors for which `is_final` returns `true`. All other errors free the key.
     #[must_use]
     pub fn final_errors(mut self, is_final: fn(&E) -> bool) -> Self
     where
@@ -78,14 +78,15 @@ impl<T, E> Answers<T, E> {
         self
     }
 
-    /// How long a value is kept, chosen from the value itself. Zero: not at all; the key is freed.
+    /// Chooses the retention of a value from the value itself. Zero keeps nothing and frees the
+    /// key.
     #[must_use]
     pub fn expire_with(mut self, expire: fn(&T) -> Duration) -> Self {
         self.expire_with = Some(expire);
         self
     }
 
-    /// Called with every value that is replayed.
+    /// Calls `replayed` with every value that is replayed.
     #[must_use]
     pub fn on_replay(mut self, replayed: fn(&T)) -> Self {
         self.on_replay = Some(replayed);
@@ -152,8 +153,8 @@ fn decode_bytes<T: StoredBytes>(_: &Codecs, stored: &[u8]) -> Result<T, CodecErr
     own_bytes::decode(stored)
 }
 
-/// Calls a user's hook after the body ran. A hook that panics must not undo that: it counts as if
-/// it were not there.
+/// Calls a user's hook after the body ran. A panic in the hook must not undo that, so the hook then
+/// counts as absent.
 fn call_hook<R>(name: &'static str, hook: impl FnOnce() -> R) -> Option<R> {
     let answer = catch_unwind(AssertUnwindSafe(hook)).ok();
     if answer.is_none() {

@@ -1,4 +1,4 @@
-//! Attempts by hand: begin, work, complete or fail.
+//! Attempts in plain code: begin, work, then complete or fail.
 
 use crate::codec::Codecs;
 use crate::engine::{
@@ -22,20 +22,21 @@ use std::time::Duration;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Begin {
-    /// Run it, then [`complete`](Attempt::complete) or [`fail`](Attempt::fail).
+    /// The body may run. End the attempt with [`complete`](Attempt::complete) or
+    /// [`fail`](Attempt::fail).
     Fresh(Attempt),
-    /// It succeeded before.
+    /// The operation succeeded before.
     Replay(Stored),
-    /// It failed before, with an error that is kept.
+    /// The operation failed before, with an error that is kept.
     ReplayError(Stored),
     /// Another call is running, or two attempts failed while this one waited for them.
     InFlight {
         /// The time after which asking again makes sense.
         retry_after: Duration,
     },
-    /// Window mode: taken.
+    /// The window is taken (window mode).
     Taken {
-        /// When the window ends.
+        /// The time until the window ends.
         retry_after: Duration,
     },
     /// The key was used with another payload.
@@ -143,11 +144,11 @@ impl Stored {
     }
 }
 
-/// A right to run, by hand. Its lease is renewed until it ends.
+/// The right to run an operation once. Its lease is renewed until the attempt ends.
 ///
-/// Dropped without an end, it counts as started: `abandon` decides what the next caller gets. On an
-/// instance that is [disabled](crate::instance::Builder::disabled) there is no record, and its end changes
-/// nothing.
+/// An attempt that is dropped before it ends counts as started: `abandon` decides on the next call.
+/// On a [disabled](crate::instance::Builder::disabled) instance there is no record, and ending the
+/// attempt changes nothing.
 ///
 /// ```
 /// use idempotent_runtime::{Begin, Idempotency, Mode};
@@ -172,17 +173,18 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// 1 for the first attempt, 2 for the next.
+    /// The number of the attempt: 1 for the first, 2 for the next.
     pub fn number(&self) -> u32 {
         self.attempt.state().id().number
     }
 
-    /// Greater than the fence of every earlier attempt, for as long as the record is kept.
+    /// The fence: greater than that of every earlier attempt, for as long as the record is kept.
     pub fn fence(&self) -> u64 {
         self.attempt.state().id().fence
     }
 
-    /// What [`current`](crate::current) returns for work that is [entered](Current::enter) with it.
+    /// The value that [`current`](crate::current) returns for work that is
+    /// [entered](Current::enter) with it.
     pub fn current(&self) -> Current {
         self.attempt.current()
     }
@@ -192,20 +194,20 @@ impl Attempt {
         self.attempt.state().lost().await;
     }
 
-    /// It succeeded. The value is kept for the operation's `expire` if its mode is strong.
+    /// Records a success. The value is kept for the operation's `expire` if its mode is strong.
     ///
     /// # Errors
-    /// Another attempt took over, or the store does not answer; in the latter case it is tried
-    /// again in the background.
+    /// Another attempt took over, or the store does not answer. In the second case recording goes
+    /// on in the background.
     pub async fn complete<T: Serialize>(self, value: &T) -> Result<(), Error> {
         let retention = self.attempt.state().retention;
         self.complete_for(value, retention).await
     }
 
-    /// It succeeded, and its value is kept for so long.
+    /// Records a success, and keeps its value for `retention`.
     ///
     /// # Errors
-    /// As [`complete`](Attempt::complete).
+    /// Those of [`complete`](Attempt::complete).
     pub async fn complete_for<T: Serialize>(
         self,
         value: &T,
@@ -220,20 +222,20 @@ impl Attempt {
         self.end(End::Complete { value, retention: whole_millis(retention) }).await
     }
 
-    /// It failed; the key is free for the next attempt, if the operation
-    /// [binds its payload](crate::Operation::bind_payload_after_failure) for one with the same.
+    /// Records a failure, and frees the key for the next attempt; only for one with the same
+    /// payload if the operation [binds its payload](crate::Operation::bind_payload_after_failure).
     ///
     /// # Errors
-    /// As [`complete`](Attempt::complete).
+    /// Those of [`complete`](Attempt::complete).
     pub async fn fail(self) -> Result<(), Error> {
         let binding = self.attempt.state().binding;
         self.end(End::Fail(Failure::Free(binding))).await
     }
 
-    /// It failed for good; everyone who asks again gets this error.
+    /// Records a final failure. Repeat calls get this error.
     ///
     /// # Errors
-    /// As [`complete`](Attempt::complete).
+    /// Those of [`complete`](Attempt::complete).
     pub async fn fail_for_good<E: Serialize>(self, error: &E) -> Result<(), Error> {
         let encoded = self.attempt.instance().values.codecs.encode(error);
         let error = keep::<E>(&self.attempt, Kind::Error, encoded);

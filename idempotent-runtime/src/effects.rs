@@ -1,4 +1,4 @@
-//! Effects inside Redis, as a way to run an operation.
+//! Operations whose body is a script inside Redis.
 
 use crate::codec::id;
 use crate::config::Abandon;
@@ -19,22 +19,22 @@ use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::time::Duration;
 
-/// How an effect ended.
+/// The result of [`Operation::run_effect`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EffectOutcome<T> {
-    /// It happened, once, in this call or before.
+    /// The script ran once, in this call or in an earlier one.
     Applied(Outcome<T>),
     /// The script refused, for this reason. The key is free: the next call runs it again.
     Refused {
-        /// What the script said.
+        /// The reason that the script gave.
         reason: String,
     },
 }
 
 impl Operation<'_> {
-    /// Runs a script inside Redis once per key, together with its record: both happen or neither.
-    /// A repeat gets the recorded answer.
+    /// Runs a script inside Redis once per key, and writes its record in the same step: both happen
+    /// or neither. A repeat call gets the recorded answer.
     ///
     /// ```no_run
     /// use idempotent_runtime::store::{Effect, RedisStore};
@@ -63,7 +63,7 @@ impl Operation<'_> {
     /// [`BodyRun::Ran`](crate::BodyRun::Ran) if the script failed half way.
     /// [`BodyRun::Unknown`](crate::BodyRun::Unknown) if a server did not answer: the script may
     /// have run, or may still run, once. A call with the same key and the same payload is safe, and
-    /// finds out.
+    /// returns the outcome.
     pub async fn run_effect<T: DeserializeOwned>(
         &self,
         store: &RedisStore,
@@ -109,7 +109,8 @@ async fn run<T: DeserializeOwned>(
     let effected = loop {
         let request = composed.request;
         match execute(&mut composed, &call.key, request).await {
-            // Refused, and the reply was lost. A token that ended is of no use.
+            // The script refused, and the reply was lost. The token has ended, so another one is
+            // needed.
             Ok(Begun::Superseded) if resend.once_more() => composed.request.token = Token::random(),
             Ok(begun) => break composed.end(&call.key, begun).await,
             Err(error) => match resend.after(&error) {
@@ -129,20 +130,20 @@ async fn run<T: DeserializeOwned>(
 /// The end of an effect.
 #[derive(Debug)]
 enum Effected {
-    /// It happened, in this call. The answer as the script gave it.
+    /// The script ran in this call, and returned this answer.
     Done { number: u32, answer: Vec<u8> },
-    /// It happened, in this call, and it is not known whether enough replicas have it.
+    /// The script ran in this call, and it is unknown whether enough replicas have its record.
     Unconfirmed(StoreError),
     /// The script refused. The key is free.
     Refused { reason: String },
     /// The script failed half way. The key is blocked.
     Failed { reason: String },
-    /// It did not run: the record says what there is instead.
+    /// The script did not run: this is the answer for the record that was found.
     Found(Begun),
 }
 
-/// The way to a record on which `begin` is composed with the effect and with the record of its end:
-/// what the protocol takes for a grant has ended when it is answered.
+/// A connection that composes `begin` with the effect and with the record of its end: an attempt
+/// that looks granted to the protocol has already ended when the server replies.
 struct Composed<'a> {
     store: &'a RedisStore,
     effect: &'a Effect,
@@ -151,7 +152,7 @@ struct Composed<'a> {
     binding: Binding,
     /// The end of the script, once it has run.
     ended: Option<Effected>,
-    /// The record of this very call, which a copy of the script wrote that was not answered.
+    /// The record of this call, written by a copy of the script whose reply was lost.
     own: Option<Found>,
 }
 
@@ -185,12 +186,12 @@ impl<'a> Composed<'a> {
         }
     }
 
-    /// Notes a record of this very call. Its script ran, and the answer was lost.
+    /// Notes a record of this call: its script ran, and the reply was lost.
     fn note(&mut self, found: Option<&Found>) {
         self.own = found.filter(|it| it.head.attempt.token == self.request.token).cloned();
     }
 
-    /// The end of the effect, after the protocol has answered.
+    /// The end of the effect, once the protocol has answered.
     async fn end(mut self, key: &RecordKey, begun: Begun) -> Result<Effected, StoreError> {
         if let Some(ended) = self.ended.take() {
             return Ok(ended);
@@ -208,7 +209,7 @@ impl<'a> Composed<'a> {
                 Err(error) => Effected::Unconfirmed(error),
             },
             (State::Abandoned, _) => Effected::Failed { reason: "its reply was lost".to_owned() },
-            // It refused, or an operator freed the key.
+            // The script refused, or an operator freed the key.
             (State::FailedFree, _) => Effected::Found(Begun::Superseded),
             (State::Succeeded, None) => Effected::Found(begun),
             _ => Effected::Found(Begun::Indeterminate { number }),
@@ -269,7 +270,7 @@ fn end<T: DeserializeOwned>(
     }
 }
 
-/// What the record says instead of a run.
+/// Turns the record that was found into the answer for the caller.
 fn found<T: DeserializeOwned>(
     call: &Prepared<'_>,
     begun: Begun,

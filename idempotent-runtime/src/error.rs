@@ -1,4 +1,4 @@
-//! Why a call was refused, and what that means for its caller.
+//! The error of a refused call, and its consequences for the caller.
 
 use crate::causes::unsaid;
 use crate::operation_name::OperationName;
@@ -7,26 +7,26 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a call was refused. Opaque; [`kind`](Error::kind) tells what happened.
+/// The error of a call that was refused. Opaque: match on its [`kind`](Error::kind).
 ///
-/// Its text says what was refused, whether the body ran and whether a retry makes sense. Keys
-/// appear hashed, values never. If a store or a codec is the cause, the text includes theirs, and
-/// [`source`](StdError::source) begins with the first cause that adds to it:
-/// [`store_error`](Error::store_error) gives the store's error itself.
+/// The text says what was refused, whether the body ran and whether a retry makes sense. It shows
+/// keys hashed, and never shows values. If an error of the store or of a codec is the cause, the
+/// text includes it, and [`source`](StdError::source) starts at the first cause that the text
+/// leaves out. [`store_error`](Error::store_error) returns the store's error itself.
 pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: ErrorKind,
     operation: OperationName,
     key: Option<String>,
-    /// What the rejected caller reads.
+    /// The text for the rejected caller; empty for the description of the kind.
     message: String,
     retry_after: Option<Duration>,
     body: BodyRun,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// The body's part in a call that was refused.
+/// The part that the body had in a call that was refused.
 ///
 /// ```
 /// use idempotent_runtime::{BodyRun, Error};
@@ -35,22 +35,22 @@ struct Inner {
 ///     match error.body() {
 ///         BodyRun::DidNotRun => println!("nothing happened: {error}"),
 ///         BodyRun::Ran => println!("it happened, and its answer is lost: {error}"),
-///         BodyRun::Unknown => println!("a call with the same key finds out: {error}"),
+///         BodyRun::Unknown => println!("a repeat call returns the outcome: {error}"),
 ///     }
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BodyRun {
-    /// It did not run, and it will not run for this call.
+    /// The body did not run, and it will not run for this call.
     DidNotRun,
-    /// It ran, or began to.
+    /// The body ran, or started to run.
     Ran,
-    /// It may have run, or may still run: an effect inside Redis whose answer was lost. A call with
-    /// the same key is safe, and finds out.
+    /// The body may have run, or may still run: an effect inside Redis whose answer was lost. A
+    /// call with the same key is safe, and returns the outcome.
     Unknown,
 }
 
-/// What happened, as a closed word.
+/// The kind of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -58,9 +58,10 @@ pub enum ErrorKind {
     MissingKey,
     /// The key is empty or too long.
     InvalidKey,
-    /// It was done already (reject mode), or the window is taken.
+    /// The operation is already done (reject mode), or the window is taken (window mode).
     Duplicate,
-    /// Another call with this key is running, and waiting is off or over.
+    /// Another call with this key is running, and this one does not wait, or has waited long
+    /// enough.
     InProgress,
     /// The key was used before with another payload.
     Mismatch,
@@ -72,7 +73,7 @@ pub enum ErrorKind {
     StoreUnavailable,
     /// The store, or this process, has no room for another attempt.
     StoreFull,
-    /// The store has fewer replicas than demanded.
+    /// The store has fewer replicas than required.
     NotReplicated,
     /// The instance is shutting down.
     ShuttingDown,
@@ -81,16 +82,16 @@ pub enum ErrorKind {
     /// The body returned a value, which the store has not acknowledged, and `on_unrecorded` is
     /// `error`. The value was dropped; it may still be recorded.
     Unrecorded,
-    /// It succeeded, but its value was not kept.
+    /// The operation succeeded before, but its value was not kept.
     ResultUnavailable,
     /// The stored value does not fit the type, the codec or the format version.
     Undecodable,
-    /// The instance or the function is set up wrongly.
+    /// The instance or the function is misconfigured.
     Misconfigured,
 }
 
 impl ErrorKind {
-    /// What this kind means, in a few words.
+    /// A short description of this kind.
     pub fn description(self) -> &'static str {
         match self {
             Self::MissingKey => "no idempotency key",
@@ -169,7 +170,8 @@ impl Error {
         self
     }
 
-    /// Something was sent that may have run the body, or may still do so.
+    /// Marks the error of a call that sent something which may have run the body, or may still do
+    /// so.
     #[cfg(feature = "redis")]
     pub(crate) fn with_body_unknown(mut self) -> Self {
         if self.0.body == BodyRun::DidNotRun {
@@ -178,13 +180,13 @@ impl Error {
         self
     }
 
-    /// What happened.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What the rejected caller may read: the function's `message` for duplicates and calls in
-    /// progress, otherwise a few words on what is wrong.
+    /// The text for the rejected caller: the function's `message` for duplicates and calls in
+    /// progress, otherwise a short description of what is wrong.
     pub fn message(&self) -> &str {
         if self.0.message.is_empty() { self.0.kind.description() } else { &self.0.message }
     }
@@ -194,12 +196,12 @@ impl Error {
         &self.0.operation
     }
 
-    /// When trying again makes sense, if that is known.
+    /// The time after which a retry makes sense, if it is known.
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// Whether trying again with the same key can end differently.
+    /// `true` if a retry with the same key can end differently.
     pub fn is_retryable(&self) -> bool {
         match self.0.kind {
             ErrorKind::InProgress
@@ -214,7 +216,7 @@ impl Error {
         }
     }
 
-    /// The error of the store, if that is the cause.
+    /// The error of the store, if it is the cause.
     ///
     /// ```
     /// use idempotent_runtime::Error;
@@ -229,13 +231,13 @@ impl Error {
         self.0.source.as_deref().and_then(|source| source.downcast_ref())
     }
 
-    /// Says whether the body ran for this call, as far as that is known.
+    /// Returns whether the body ran for this call, as far as that is known.
     pub fn body(&self) -> BodyRun {
         self.0.body
     }
 
-    /// `true` if the body is known to have run for this call. `false` does not mean that it did not
-    /// run: [`body`](Error::body) tells that from a call of which it is unknown.
+    /// `true` if the body is known to have run for this call. `false` includes calls of which that
+    /// is unknown; [`body`](Error::body) tells them apart.
     pub fn body_ran(&self) -> bool {
         self.0.body == BodyRun::Ran
     }

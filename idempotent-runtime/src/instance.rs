@@ -22,7 +22,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Runs operations once per key on one store. Cheap to clone; all clones are one instance.
+/// Runs operations once per key on one store. Cheap to clone; clones share one instance.
 ///
 /// ```
 /// use idempotent_runtime::{Config, Idempotency, Mode};
@@ -40,7 +40,7 @@ use std::time::Duration;
 pub struct Idempotency(Arc<Engine>);
 
 impl Idempotency {
-    /// Starts to build an instance.
+    /// Returns a builder for an instance.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -61,7 +61,7 @@ impl Idempotency {
         install::install(self.clone())
     }
 
-    /// Names an operation, to be run by hand or looked at.
+    /// Returns the operation with this name, to run it or to manage its records.
     ///
     /// ```
     /// use idempotent_runtime::{Error, Idempotency, Mode};
@@ -124,38 +124,38 @@ impl Idempotency {
     /// `cleanup_interval` is read once, when the instance is built.
     ///
     /// # Errors
-    /// A value is impossible; the old configuration stays in force.
+    /// A value is out of range; the old configuration stays in force.
     pub fn reconfigure(&self, config: Config) -> Result<(), ConfigError> {
         config.validate()?;
         self.0.config.store(Arc::new(config));
         Ok(())
     }
 
-    /// How many attempts run in this process.
+    /// The number of attempts that run in this process.
     pub fn in_flight(&self) -> usize {
         self.0.keeper.registry().count()
     }
 
-    /// `true` if it protects bodies against duplicates; `false` after
-    /// [`Builder::disabled`], and where the environment turned it off.
+    /// `true` if the instance protects bodies against duplicates; `false` after
+    /// [`Builder::disabled`], or if the environment turned it off.
     pub fn is_enabled(&self) -> bool {
         !self.0.is_disabled()
     }
 
-    /// Time on the clock that leases are counted on, since an origin of its own. It never goes back.
+    /// The time on the clock that counts leases, since an arbitrary origin. It never goes back.
     ///
     /// For adapters that measure periods: a test that moves the instance's clock moves them too.
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.0.clock.now().as_nanos())
     }
 
-    /// The store.
+    /// The store of the instance.
     pub fn store(&self) -> &dyn Store {
         &*self.0.store
     }
 
-    /// Refuses new calls, and waits up to `grace` for attempts and background work to end. What is
-    /// left then is left to its lease.
+    /// Refuses new calls, and waits up to `grace` for attempts and background work to end. An
+    /// attempt that has not ended by then holds its key until its lease ends.
     ///
     /// Leases are renewed until the last clone of the instance is dropped; the keeper's thread ends
     /// with it.
@@ -169,8 +169,8 @@ impl Idempotency {
         }
     }
 
-    /// Waits on the clock of this instance, for layers around it. Any runtime may poll it, also one
-    /// without timers.
+    /// Waits on the clock of this instance, for layers around it. Works on any runtime, including
+    /// one without timers.
     #[doc(hidden)]
     pub fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send + 'static + use<> {
         self.0.sleep_until(self.0.clock.now().after(duration))
@@ -192,15 +192,15 @@ impl fmt::Debug for Idempotency {
     }
 }
 
-/// How a shutdown ended.
+/// The result of [`Idempotency::shutdown`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Drained {
     /// Everything ended in time.
     All,
-    /// Some attempts, or background work, did not.
+    /// Some attempts or background work did not end in time.
     Left {
-        /// How many attempts were still running.
+        /// The number of attempts that were still running.
         attempts: usize,
     },
 }
@@ -219,41 +219,41 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Where records live. Default: a [`MemoryStore`] on the builder's clock.
+    /// Sets the store. Default: a [`MemoryStore`] on the builder's clock.
     #[must_use]
     pub fn store(mut self, store: impl Store) -> Self {
         self.store = Some(Arc::new(store));
         self
     }
 
-    /// Where records live, shared with somebody else.
+    /// Sets a store that is shared with other code.
     #[must_use]
     pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// How functions behave unless they say otherwise.
+    /// Sets the configuration, which applies where a function does not choose for itself.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// The clock that leases and waits are counted on.
+    /// Sets the clock that counts leases and waits.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The format in which values are written. Default: [`Json`](crate::codec::Json).
+    /// Sets the format in which values are written. Default: [`Json`](crate::codec::Json).
     #[must_use]
     pub fn codec(self, codec: impl Codec) -> Self {
         self.with_codecs(|codecs| codecs.writing_with(codec))
     }
 
-    /// A further format that can be read, for values written before a change of codec.
+    /// Adds a format that can be read, for values written before a change of codec.
     #[must_use]
     pub fn also_reads(self, codec: impl Codec) -> Self {
         self.with_codecs(|codecs| codecs.and_reading(codec))
@@ -270,8 +270,8 @@ impl Builder {
     /// Turns idempotency off, for local runs: every body runs, and the store is not asked.
     ///
     /// Each such run is reported as a warning and counted as `unprotected`. Keys are still checked,
-    /// so that a call without one fails here as it does elsewhere. One-time tokens, effects inside
-    /// Redis and the verbs of operators still use the store.
+    /// so that a call without one fails as it does elsewhere. One-time tokens, effects inside Redis
+    /// and the verbs of operators still use the store.
     ///
     /// ```
     /// use idempotent_runtime::{Error, Idempotency, Mode};
@@ -293,8 +293,8 @@ impl Builder {
     /// Lets the environment turn idempotency off: `IDEMPOTENT_DISABLED=1`, or `true`, does what
     /// [`disabled`](Builder::disabled) does. It is read when the instance is built.
     ///
-    /// Without this the variable has no effect but a warning. A program for production leaves it
-    /// out, or puts it behind `cfg!(debug_assertions)`.
+    /// Without this call the variable only causes a warning. Production programs should leave the
+    /// call out, or guard it with `cfg!(debug_assertions)`.
     ///
     /// ```
     /// # use idempotent_runtime::Idempotency;
@@ -314,8 +314,8 @@ impl Builder {
     /// Builds the instance and starts its thread.
     ///
     /// # Errors
-    /// The configuration is impossible, two codecs have one id, [`DISABLED`] has a value that is
-    /// neither on nor off where it counts, or the thread cannot be started.
+    /// The configuration is invalid, two codecs have the same id, [`DISABLED`] counts and is
+    /// neither on nor off, or the thread cannot be started.
     pub fn build(self) -> Result<Idempotency, BuildError> {
         self.config.validate().map_err(BuildError::new)?;
         if let Some(error) = self.codec_error {
@@ -350,7 +350,7 @@ impl Builder {
     }
 }
 
-/// Why an instance could not be built.
+/// The error of [`Builder::build`].
 #[derive(Debug)]
 pub struct BuildError(Box<dyn StdError + Send + Sync>);
 
@@ -367,7 +367,7 @@ impl fmt::Display for BuildError {
 }
 
 impl StdError for BuildError {
-    /// The causes of what went wrong, whose own text is part of this one's.
+    /// The cause of the wrapped error, whose own text is part of this one's.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source()
     }

@@ -1,4 +1,4 @@
-//! Operations by hand: the same engine without the attribute.
+//! Operations in plain code: the engine without the attribute.
 
 mod resolve;
 
@@ -26,7 +26,7 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::time::Duration;
 
-/// One operation and key of an instance, with its choices.
+/// One operation and key of an instance, with its options.
 ///
 /// Without a [`key`](Operation::key) the ambient token is the key, as with the attribute.
 #[derive(Clone, Debug)]
@@ -47,32 +47,32 @@ impl<'a> Operation<'a> {
         Self { instance, name, key, scope: None, hash_tag: None, fingerprint: None, options }
     }
 
-    /// What makes two calls the same, encoded as the attribute does it.
+    /// Sets the key, by which repeat calls are recognised. It is encoded as with the attribute.
     pub fn key(self, key: impl KeyPart) -> Self {
         self.encoded_key(Encoded::of(&key))
     }
 
-    /// A key that is encoded already: a template or an optional part.
+    /// Sets a key that is already encoded, such as a template or an optional part.
     #[inline]
     pub fn encoded_key(mut self, key: Encoded) -> Self {
         self.key = key;
         self
     }
 
-    /// Tenant or principal, added to the ambient scope.
+    /// Adds a scope, such as a tenant or a principal, to the ambient scope.
     pub fn scope(mut self, scope: impl KeyPart) -> Self {
         self.scope = Some(Encoded::of(&scope));
         self
     }
 
-    /// Puts the record into the slot of a Redis cluster in which all keys with `{tag}` lie. It is
-    /// part of the key: the same key with another tag is another one.
+    /// Puts the record into the Redis cluster slot of the keys with `{tag}`. The tag is part of the
+    /// key: the same key with another tag is a different key.
     pub fn hash_tag(mut self, tag: impl Into<String>) -> Self {
         self.hash_tag = Some(tag.into());
         self
     }
 
-    /// What must not change under one key.
+    /// Sets the fingerprint of the payload, which must not change under one key.
     #[inline]
     pub fn fingerprint(mut self, fingerprint: Fingerprint) -> Self {
         self.fingerprint = Some(fingerprint);
@@ -82,11 +82,11 @@ impl<'a> Operation<'a> {
     /// Keeps the key bound to its [`fingerprint`](Self::fingerprint) after an attempt that ended
     /// without an answer; off by default.
     ///
-    /// An attempt ends without an answer if its body returns an error that is not kept, is dropped or
-    /// panics. The key is then free. By default it is free for any payload; with this, only for the
-    /// same one, and another one is refused as
+    /// An attempt ends without an answer if its body returns an error that is not kept, is dropped
+    /// or panics. The key is then free. By default it is free for any payload. With this option it
+    /// is free for the same payload only: a call with another one is refused as
     /// [`Mismatch`](crate::ErrorKind::Mismatch) for as long as the record is kept. A call without a
-    /// fingerprint is compared with nothing, so it runs. [`forget`](Self::forget) and
+    /// fingerprint is not compared, so it runs. [`forget`](Self::forget) and
     /// [`resolve`](Self::resolve) free the key for any payload.
     ///
     /// ```
@@ -116,55 +116,55 @@ impl<'a> Operation<'a> {
         self
     }
 
-    /// What a duplicate gets.
+    /// Sets the answer to a duplicate.
     #[inline]
     pub fn mode(mut self, mode: Mode) -> Self {
         self.options.mode = Some(mode);
         self
     }
 
-    /// How long the answer is kept.
+    /// Sets the time for which the answer is kept.
     #[inline]
     pub fn expire(mut self, expire: Duration) -> Self {
         self.options.expire = Some(expire);
         self
     }
 
-    /// How long a duplicate waits for the answer (strong mode).
+    /// Sets the time for which a duplicate waits for the answer (strong mode).
     #[inline]
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = Some(wait);
         self
     }
 
-    /// How long others stay away without a sign of life.
+    /// Sets the lease: the time for which other callers stay away from a key that is not renewed.
     #[inline]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = Some(lease);
         self
     }
 
-    /// How long the lease is renewed at most.
+    /// Sets the time after which the lease is no longer renewed.
     #[inline]
     pub fn max_run(mut self, max_run: Duration) -> Self {
         self.options.max_run = Some(max_run);
         self
     }
 
-    /// What a rejected caller reads.
+    /// Sets the text for a rejected caller.
     pub fn message(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.options.message = Some(message.into());
         self
     }
 
-    /// What an attempt that never ended means for the next one.
+    /// Sets the treatment of a key whose attempt began and vanished.
     #[inline]
     pub fn abandon(mut self, abandon: Abandon) -> Self {
         self.options.abandon = Some(abandon);
         self
     }
 
-    /// What to do when the store does not answer.
+    /// Sets the behaviour when the store does not answer.
     #[inline]
     pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
         self.options.on_store_error = Some(on_store_error);
@@ -183,7 +183,7 @@ impl<'a> Operation<'a> {
     /// # async fn main() -> Result<(), Error> {
     /// let idem = Idempotency::in_memory().unwrap();
     /// let transfer = idem.operation("transfers.create").key(1).on_unrecorded(OnUnrecorded::Error);
-    /// // An `Ok` is one that repeat calls are told of.
+    /// // `Ok` means that the result is recorded.
     /// transfer.run(async { Ok::<(), Error>(()) }).await?;
     /// # Ok(()) }
     /// ```
@@ -201,12 +201,11 @@ impl<'a> Operation<'a> {
         self
     }
 
-    /// Answers repeats, and runs nothing. A call whose body would run is refused with
-    /// [`StoreFull`](crate::ErrorKind::StoreFull), and leaves no record.
+    /// Answers repeat calls only, and never runs the body. A call whose body would run is refused
+    /// with [`StoreFull`](crate::ErrorKind::StoreFull), and leaves no record.
     ///
-    /// This is for callers that are overloaded, or over a limit of their own, and still replay what
-    /// was done before. `run_effect` refuses it as
-    /// [`Misconfigured`](crate::ErrorKind::Misconfigured).
+    /// Use it to shed load: a service that is over a limit of its own can still replay recorded
+    /// answers. `run_effect` refuses it as [`Misconfigured`](crate::ErrorKind::Misconfigured).
     ///
     /// ```
     /// use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode};
@@ -232,10 +231,11 @@ impl<'a> Operation<'a> {
         self
     }
 
-    /// Runs `body` once per key; everyone who asks again gets its answer, as the mode says.
+    /// Runs `body` once per key. Repeat calls are answered according to the
+    /// [mode](Operation::mode).
     ///
     /// # Errors
-    /// The body's own error, or why the call was refused.
+    /// The body's own error, or the reason for which the call was refused.
     pub async fn run<T, E, F>(self, body: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
@@ -245,10 +245,10 @@ impl<'a> Operation<'a> {
         Ok(self.run_as(Answers::kept(), body).await?.value)
     }
 
-    /// As [`run`](Operation::run), and tells where the value comes from.
+    /// Like [`run`](Operation::run), and returns the origin of the value with it.
     ///
     /// # Errors
-    /// The body's own error, or why the call was refused.
+    /// The body's own error, or the reason for which the call was refused.
     pub async fn run_detailed<T, E, F>(self, body: F) -> Result<Outcome<T>, E>
     where
         T: Serialize + DeserializeOwned,
@@ -258,10 +258,11 @@ impl<'a> Operation<'a> {
         self.run_as(Answers::kept(), body).await
     }
 
-    /// As [`run_detailed`](Operation::run_detailed), with a say in which answers are kept.
+    /// Like [`run_detailed`](Operation::run_detailed), with [`Answers`] to choose which answers are
+    /// kept.
     ///
     /// # Errors
-    /// The body's own error, or why the call was refused.
+    /// The body's own error, or the reason for which the call was refused.
     pub async fn run_as<T, E, F>(mut self, answers: Answers<T, E>, body: F) -> Result<Outcome<T>, E>
     where
         F: Future<Output = Result<T, E>>,
@@ -269,11 +270,11 @@ impl<'a> Operation<'a> {
         run(self.prepare_once(), answers, body).await
     }
 
-    /// As [`run_as`](Operation::run_as), with a body that finishes even if the caller goes away. A
-    /// body that waits moves to a task of its own after its first poll.
+    /// Like [`run_as`](Operation::run_as), with a body that runs to its end even if the caller
+    /// drops the future. A body that waits moves to a task of its own after its first poll.
     ///
     /// # Errors
-    /// The body's own error, or why the call was refused.
+    /// The body's own error, or the reason for which the call was refused.
     pub fn run_detached<T, E, F>(
         self,
         answers: Answers<T, E>,
@@ -284,21 +285,21 @@ impl<'a> Operation<'a> {
         T: Send + 'static,
         E: Send + 'static,
     {
-        // Not an async function: its arguments would lie in its future twice.
+        // Not an `async fn`, whose future would hold the arguments twice.
         let (mut operation, body) = (self, Box::pin(body));
         async move { run_detached(&mut operation, answers, body, Moves::AtOnce).await }
     }
 
-    /// As [`run_detached`](Operation::run_detached), with a body that stays in the task of the caller
-    /// until the future is dropped, and then moves to a task of its own.
+    /// Like [`run_detached`](Operation::run_detached), with a body that stays in the task of the
+    /// caller until the future is dropped, and then moves to a task of its own.
     ///
-    /// This is for adapters whose caller is the task of a connection: the body sees the task-locals of
-    /// the middleware around it, and is spawned only if the client goes away. The caller has to poll
-    /// the future until it ends or drop it. One that is held and not polled holds the body, and with
-    /// it the key, for up to `max_run`.
+    /// This is for adapters whose caller is the task of a connection: the body sees the task-locals
+    /// of the middleware around it, and is spawned only if the client goes away. The caller must
+    /// poll the future until it ends, or drop it: a future that is neither polled nor dropped holds
+    /// the body, and with it the key, for up to `max_run`.
     ///
     /// # Errors
-    /// The body's own error, or why the call was refused.
+    /// The body's own error, or the reason for which the call was refused.
     pub fn run_in_place<T, E, F>(
         self,
         answers: Answers<T, E>,
@@ -316,9 +317,9 @@ impl<'a> Operation<'a> {
     /// Runs `body` once for many keys: one round trip to begin them all, one to complete them.
     ///
     /// `body` gets the inputs whose keys are free, in their order, and returns one answer for each.
-    /// The other inputs are answered as their records say; nobody waits for a body that runs
+    /// The other inputs are answered from their records; a batch does not wait for a body that runs
     /// elsewhere. A key that occurs twice runs once. Inside the body [`current`](crate::current) is
-    /// `None`: it stands for many attempts.
+    /// `None`, because it runs for many attempts.
     ///
     /// ```
     /// use idempotent_runtime::{Error, Idempotency, Mode};
@@ -360,11 +361,11 @@ impl<'a> Operation<'a> {
         run_batch(calls, &Answers::kept(), body).await
     }
 
-    /// Asks for the right to run, without running anything. In strong mode it waits up to `wait` for
-    /// a body that runs.
+    /// Asks for the right to run, without running anything. In strong mode it waits up to `wait`
+    /// for a running body.
     ///
     /// # Errors
-    /// Why the call was refused before an answer.
+    /// The call was refused for a reason that has no variant in [`Begin`].
     pub async fn begin(&self) -> Result<Begin, Error> {
         let mut end = CallEnd::new(self.name.clone());
         let call = self.prepare().inspect_err(|error| end.ends(error.kind().into()))?;
@@ -383,8 +384,8 @@ impl<'a> Operation<'a> {
         self.record()?.get().await
     }
 
-    /// Removes the record, so that the next call runs, whatever its payload. One that is held only
-    /// with `force`; the attempt that holds it is then superseded.
+    /// Removes the record, so that the next call runs, whatever its payload. A record that an
+    /// attempt holds is removed only with `force`, which supersedes the attempt.
     ///
     /// # Errors
     /// The key is invalid, or the store does not answer.
@@ -433,7 +434,7 @@ impl<'a> Operation<'a> {
         prepare(ArcRef::Borrowed(self.instance.engine()), self.call())
     }
 
-    /// As [`prepare`](Self::prepare), for a call that is made once: the key is not copied.
+    /// Like [`prepare`](Self::prepare), for a call that is made once: the key is not copied.
     fn prepare_once(&mut self) -> Result<Prepared<'_>, Error> {
         let key = std::mem::replace(&mut self.key, Encoded::ambient());
         let scope = self.scope.take();

@@ -1,4 +1,4 @@
-//! What one function asks for, over what the configuration says.
+//! Options of one function, and their merge with the configuration.
 
 use crate::config::{
     Abandon, Config, LEASES, LONGEST, Mode, OnStoreError, OnUnrecorded, RETRY_AFTER,
@@ -7,7 +7,7 @@ use crate::protocol::Binding;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The choices of one function; what it leaves open, the configuration decides.
+/// The options of one function. The configuration decides those that it leaves out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) expire: Option<Duration>,
@@ -27,10 +27,10 @@ pub(crate) struct Options {
 /// The calls of an operation that may run their body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Runs {
-    /// All that the store grants it.
+    /// Every call that the store grants an attempt.
     #[default]
     Granted,
-    /// None: a call gets the answer of another, or is refused.
+    /// None: a call gets the answer of another one, or is refused.
     Never,
 }
 
@@ -52,34 +52,34 @@ impl Options {
 
     /// The `retry_after` of a caller that finds the key held.
     ///
-    /// The end of the lease is when the key is free if its holder has died. Most likely it has not,
-    /// and its body ends long before that.
+    /// Only if the holder has died does the key stay held until the lease ends. Most bodies end
+    /// long before that.
     pub(crate) fn ask_again(&self, lease_left: Duration) -> Duration {
         lease_left.min(self.retry_after.unwrap_or(RETRY_AFTER))
     }
 }
 
-/// What holds for one call.
+/// The settings that apply to one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
     pub(crate) retention: Duration,
     pub(crate) wait: Duration,
     pub(crate) lease: Duration,
     pub(crate) max_run: Duration,
-    /// The linger of a key that blocks once its body is about to start.
+    /// The linger of the record once the body is about to start, if the key blocks.
     pub(crate) block_linger: Option<Duration>,
     pub(crate) mode: Mode,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) on_unrecorded: OnUnrecorded,
     pub(crate) max_value_bytes: usize,
-    /// Zero if the body must not run.
+    /// `Some(0)` if the body must not run.
     pub(crate) max_concurrent: Option<usize>,
     /// The payload that may follow an attempt that ends without an answer.
     pub(crate) binding: Binding,
 }
 
 impl Policy {
-    /// What holds for a call with these options; an error if a duration is impossible.
+    /// Merges the options of a call with the configuration; an error if a duration is out of range.
     pub(crate) fn of(options: &Options, config: &Config) -> Result<Self, &'static str> {
         let expire = options.expire.unwrap_or(config.expire);
         if expire.is_zero() {
@@ -112,18 +112,19 @@ impl Policy {
         })
     }
 
-    /// Whether the body may run at all.
+    /// `true` if the body may run at all.
     pub(crate) fn may_run(&self) -> bool {
         self.max_concurrent != Some(0)
     }
 
-    /// Whether a duplicate waits for a body that runs.
+    /// `true` if a duplicate waits for a running body.
     pub(crate) fn waits(&self) -> bool {
         self.mode == Mode::Strong && !self.wait.is_zero()
     }
 }
 
-/// Stores count in milliseconds. Rounded up, never zero, and never longer than stores can count.
+/// Rounds a duration up to whole milliseconds, the unit of stores: at least one, at most
+/// [`LONGEST`].
 pub(crate) fn whole_millis(duration: Duration) -> Duration {
     if duration > LONGEST {
         return LONGEST;

@@ -1,4 +1,4 @@
-//! The value of a call, its origin, and whether it is recorded.
+//! The value of a call, its origin, and the state of its record.
 
 /// The value of a call, and its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,15 +6,15 @@
 pub struct Outcome<T> {
     /// The body's value.
     pub value: T,
-    /// `true` if it was stored before, rather than made by this call.
+    /// `true` if the value was replayed rather than produced by this call.
     pub replayed: bool,
-    /// The number of the attempt that made it.
+    /// The number of the attempt that produced it.
     pub attempt: u32,
-    /// Says whether repeat calls get this value.
+    /// The state of its record: says whether repeat calls get this value.
     pub recorded: Recorded,
 }
 
-/// The relation of a value to its record, as far as the store has said when the caller gets it.
+/// The state of a value's record, as far as it is known when the caller gets the value.
 ///
 /// ```
 /// use idempotent_runtime::{Error, Idempotency, Mode, Recorded};
@@ -32,18 +32,18 @@ pub struct Outcome<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Recorded {
-    /// The store has acknowledged it, or it was replayed from there. In reject mode that is the
-    /// success, without its value.
+    /// The store has acknowledged the value, or it was replayed. In reject mode, the store has
+    /// acknowledged the success; the value is not kept.
     Yes,
-    /// The store has acknowledged the success, but not the value: it is too large, has no form in
-    /// the codec, or found no room. A repeat call gets
+    /// The store has acknowledged the success, but not the value: it is too large, the codec cannot
+    /// encode it, or the store had no room. A repeat call gets
     /// [`ResultUnavailable`](crate::ErrorKind::ResultUnavailable).
     WithoutValue,
-    /// The store did not acknowledge it in time. Recording goes on in the background; until it
-    /// succeeds, another attempt may run, and its value may become the recorded one.
+    /// The store did not acknowledge the value in time. Recording goes on in the background; until
+    /// it succeeds, another attempt may run, and its value may become the recorded one.
     NotYet,
-    /// It is not recorded, and nothing in the background will record it: the body ran without
-    /// protection or in window mode, `expire_with` chose zero, or the record had vanished after the
-    /// lease was lost.
+    /// The value is not recorded, and nothing in the background will record it: the body ran
+    /// without protection or in window mode, `expire_with` chose zero, or the record had vanished
+    /// after the lease was lost.
     No,
 }

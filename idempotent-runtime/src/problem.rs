@@ -1,8 +1,8 @@
-//! Refusals as HTTP problem details: one stable type for each thing that can happen.
+//! Refusals as HTTP problem details, each with a stable type.
 //!
-//! A [`Problem`] has a [`ProblemType`]. The HTTP layer answers with it, and with the feature `axum` an
-//! [`Error`] is a response by itself. Clients compare its `type`, a URI that ends in the type's
-//! code: under `urn:idempotent:problem:`, or under the [base](TypeBase) that the service
+//! A [`Problem`] has a [`ProblemType`]. The HTTP layer responds with it, and with the feature
+//! `axum` an [`Error`] is itself a response. Clients compare the `type`, a URI that ends in the
+//! type's code: under `urn:idempotent:problem:`, or under the [base](TypeBase) that the service
 //! [sets](set_base).
 
 mod base;
@@ -22,7 +22,7 @@ pub const CODE_HEADER: &str = "idempotency-problem";
 /// The media type of a problem.
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
-/// One refusal, as a client is told.
+/// One refusal, in the form that a client receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     kind: ProblemType,
@@ -33,13 +33,14 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem with what can be said about this case. The detail must hold no key and no value.
+    /// Creates a problem with a detail on this occurrence. The detail must not contain a key or a
+    /// value.
     pub fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
         let detail = detail.into();
         Self { kind, base: None, detail, retry_after: None, original_status: None }
     }
 
-    /// Adds when a repeat makes sense.
+    /// Sets the time after which a retry makes sense.
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
@@ -68,12 +69,12 @@ impl Problem {
         }
     }
 
-    /// What can be said about this case: that the request was handled or not, among other things.
+    /// The detail on this occurrence, such as whether the request was handled.
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// Which problem it is.
+    /// The type of this problem.
     pub fn kind(&self) -> ProblemType {
         self.kind
     }
@@ -105,7 +106,7 @@ impl From<&Error> for Problem {
         let ran = match (error.body(), error.kind()) {
             (BodyRun::Ran, _) => "it was handled",
             (BodyRun::Unknown, _) => "it is unknown whether it was handled",
-            // For its client, the earlier request is this one.
+            // To the client, this request and the earlier one are the same.
             (_, ErrorKind::Duplicate | ErrorKind::ResultUnavailable | ErrorKind::Undecodable) => {
                 "it was not handled again"
             }
@@ -114,7 +115,7 @@ impl From<&Error> for Problem {
         let kind = ProblemType::from(error.kind());
         let detail = match error.kind() {
             ErrorKind::Duplicate | ErrorKind::InProgress => format!("{} ({ran})", error.message()),
-            // What a store or a codec says is for the log.
+            // Messages of stores and codecs belong in the log.
             _ => format!("{} ({ran})", kind.title()),
         };
         let problem = Self::new(kind, detail);

@@ -1,8 +1,8 @@
 //! One-time tokens: issued for a business type, consumed exactly once.
 //!
-//! A token is a key that is free to be begun, and was begun before: a record that failed. Consuming it
-//! begins it for good. So every store has tokens, and what keeps two attempts apart keeps two clicks
-//! apart.
+//! An issued token is a key with the record of a failed attempt. Consuming the token begins the
+//! next attempt as a window, which keeps the key taken. So tokens work on every store, and the rule
+//! that grants one of two attempts also accepts one of two clicks.
 
 use crate::config::Abandon;
 use crate::engine::{Resend, Underway};
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Issues one-time tokens and consumes them, on the store of an instance.
 ///
 /// A form carries a token; the handler consumes it before it acts. A double click sends the same
-/// token twice, and the second one is refused.
+/// token twice, and the second request is refused.
 ///
 /// ```
 /// use idempotent_runtime::Idempotency;
@@ -44,41 +44,43 @@ pub struct Tokens {
     expire: Duration,
 }
 
-/// How long a token can be used if nothing else is said.
+/// The default lifetime of a token.
 const EXPIRE: Duration = Duration::from_secs(600);
-/// For how long a token that is being issued cannot be used. Nobody has it by then.
+/// The lease of a token that is being issued. The token cannot be used before it is issued, when no
+/// caller has it yet.
 const ISSUING: Duration = Duration::from_secs(10);
 
 /// A token, to be handed out as its text: 48 hexadecimal digits.
 ///
-/// Whoever has it can use it once, where it belongs. `Debug` does not show it.
+/// Anyone who has the text can use it once, for its business type and binding. `Debug` does not
+/// show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OneTimeToken {
     secret: [u8; 16],
-    /// A digest of the secret and the binding, by which a token that belongs to somebody else is told
-    /// from one that was never issued. What keeps it apart is the name of its record.
+    /// A digest of the secret and the binding, to tell a token with another binding from one that
+    /// was never issued. Bindings are kept apart by the name of the record, not by this digest.
     binding: [u8; 8],
 }
 
-/// Whether a token was good.
+/// The result of [`Tokens::consume`].
 #[derive(Debug)]
 #[must_use = "only an accepted token may be acted on"]
 #[non_exhaustive]
 pub enum Consumed {
-    /// It was issued for this business type and binding, and nobody used it before.
+    /// The token was issued for this business type and binding, and had not been used.
     Accepted(UsedToken),
-    /// Somebody used it before.
+    /// The token was used before.
     Used,
-    /// It was never issued for this business type, has expired, or is no token at all.
+    /// The token was never issued for this business type, has expired, or is malformed.
     Unknown,
-    /// It belongs to another session, user or tenant. It can still be used there.
+    /// The token is bound to another session, user or tenant. It can still be used there.
     BoundElsewhere,
 }
 
 /// A token that was used up by this call.
 ///
-/// Keep it while that is done for which the token was used: [`Idempotency::shutdown`] waits until it
-/// is dropped.
+/// Keep it until the work for which the token was consumed is done: [`Idempotency::shutdown`] waits
+/// until it is dropped.
 #[derive(Debug)]
 pub struct UsedToken {
     underway: Underway,
@@ -88,18 +90,18 @@ pub struct UsedToken {
     attempt: AttemptId,
 }
 
-/// What became of a token that was to be replaced by the next.
+/// The result of [`Tokens::exchange`].
 #[derive(Debug)]
 #[must_use = "only an accepted token may be acted on"]
 pub enum Exchanged {
-    /// It was good and is used up; this is the next one.
+    /// The token was accepted and is used up; this is the next one.
     Next(OneTimeToken),
-    /// It was not good, for this reason. No token was issued.
+    /// The token was not accepted, for this reason. No token was issued.
     Refused(Consumed),
 }
 
 impl Tokens {
-    /// Tokens on the store of `instance`, good for ten minutes, bound to nobody.
+    /// Creates tokens on the store of `instance`, valid for ten minutes and without a binding.
     pub fn new(instance: &Idempotency) -> Self {
         Self { instance: instance.clone(), binding: Encoded::of(&()), expire: EXPIRE }
     }
@@ -109,21 +111,21 @@ impl Tokens {
         format!("token:{business_type}")
     }
 
-    /// Tokens that only work for this session, user or tenant.
+    /// Binds tokens to a session, user or tenant. They are not accepted elsewhere.
     #[must_use]
     pub fn bound_to(mut self, binding: impl KeyPart) -> Self {
         self.binding = Encoded::of(&binding);
         self
     }
 
-    /// How long a token can be used, and how long it is known that it was used.
+    /// Sets the time for which a token can be used, and for which a used token is known as used.
     #[must_use]
     pub fn expire(mut self, expire: Duration) -> Self {
         self.expire = whole_millis(expire);
         self
     }
 
-    /// A token that can be consumed once, for this business type.
+    /// Issues a token that can be consumed once, for this business type.
     ///
     /// # Errors
     /// The store does not answer or has no room.
@@ -139,19 +141,20 @@ impl Tokens {
         let freed = || store.fail(&key, &attempt, Failure::Free(Binding::Lifted), self.expire);
         match (begun, self.send(business_type, freed).await?) {
             (Begun::Fresh(_), Updated::Done) => Ok(token),
-            // Nobody else knows this token yet.
+            // No other caller knows the token, so the store has lost its record.
             _ => Err(self.error(business_type, ErrorKind::StoreUnavailable)),
         }
     }
 
-    /// Uses a token up. Of many who try the same one, one is accepted.
+    /// Consumes a token. If several callers try the same one, one of them is accepted.
     ///
-    /// If this future is dropped before it ends, the token may be used up and nobody was told. Where
-    /// a caller can go away, as the client of a request can, run it in a task of its own.
+    /// If this future is dropped before it ends, the token may be used up although no caller was
+    /// told so. Run it in a task of its own if its caller can go away, as the client of a request
+    /// can.
     ///
     /// # Errors
-    /// The store does not answer: the token may have been used up, or not, and whoever gets this must
-    /// not act on it. Or the instance is shutting down, and the token stays good.
+    /// The store does not answer: the token may have been used up, and the caller must not act on
+    /// it. Or the instance is shutting down, and the token stays valid.
     pub async fn consume(&self, business_type: &str, token: &str) -> Result<Consumed, Error> {
         let Ok(token) = token.parse::<OneTimeToken>() else { return Ok(Consumed::Unknown) };
         if token.binding != self.digest(&token.secret) {
@@ -167,7 +170,7 @@ impl Tokens {
         let store = self.instance.store();
         let begun = self.send(business_type, || store.begin(&key, &request)).await;
         match begun.map_err(may_be_used_up)? {
-            // A first attempt means that there was nothing to go on from.
+            // A first attempt means that there was no record of an issued token.
             Begun::Fresh(attempt) if attempt.number == 1 => {
                 let released = || store.release(&key, &attempt, self.expire, Binding::Lifted);
                 self.send(business_type, released).await?;
@@ -178,18 +181,19 @@ impl Tokens {
                 let tokens = self.clone();
                 Ok(Consumed::Accepted(UsedToken { underway, tokens, business_type, key, attempt }))
             }
-            // Its issuer has not told anybody yet.
+            // Still being issued: its issuer has not handed it out yet.
             Begun::InFlight { .. } => Ok(Consumed::Unknown),
             Begun::Taken { .. } => self.taken(business_type, &key).await,
             _ => Ok(Consumed::Used),
         }
     }
 
-    /// Tells who took the record of a token: one who used it up, or another one who found nothing.
+    /// Tells a token that was used up from an unknown one that another caller is trying.
     ///
-    /// An unknown token is begun as attempt 1 and released. Until then, and for as long as the record
-    /// lives if the release is never sent, others find the key taken. The number tells: what was issued
-    /// is begun as attempt 2 or later. Good tokens do not come here, so they pay nothing for it.
+    /// An unknown token is begun as attempt 1 and then released. In between, or for as long as the
+    /// record lives if the release is never sent, other callers find the key taken. The attempt
+    /// number tells the two apart: an issued token is consumed as attempt 2 or later. Accepted
+    /// tokens never take this extra round trip.
     async fn taken(&self, business_type: &str, key: &RecordKey) -> Result<Consumed, Error> {
         let store = self.instance.store();
         match self.send(business_type, || store.load(key)).await? {
@@ -199,10 +203,10 @@ impl Tokens {
         }
     }
 
-    /// Uses a token up and issues the next one, for a page that goes on.
+    /// Consumes a token and issues the next one, for a page that stays open.
     ///
     /// # Errors
-    /// As [`consume`](Self::consume) and [`issue`](Self::issue).
+    /// Those of [`consume`](Self::consume) and [`issue`](Self::issue).
     pub async fn exchange(&self, business_type: &str, token: &str) -> Result<Exchanged, Error> {
         match self.consume(business_type, token).await? {
             Consumed::Accepted(_) => Ok(Exchanged::Next(self.issue(business_type).await?)),
@@ -210,7 +214,7 @@ impl Tokens {
         }
     }
 
-    /// Sends a verb, again if it is not answered. Every verb can be repeated.
+    /// Sends a verb, and repeats it if the store does not answer. Every verb is safe to repeat.
     async fn send<'a, T: Unpin>(
         &self,
         business_type: &str,
@@ -244,7 +248,7 @@ impl Tokens {
         short
     }
 
-    /// The record of a token. Its name does not give the token away.
+    /// The name of a token's record, which does not reveal the token.
     fn record_key(&self, business_type: &str, token: &OneTimeToken) -> Result<RecordKey, Error> {
         let prefix = &self.instance.engine().config.load().key_prefix;
         let digest = hex(&Sha256::digest(token.secret)[..16]);
@@ -260,7 +264,7 @@ impl Tokens {
 }
 
 impl UsedToken {
-    /// Lets the token be used again: what it was used for did not happen.
+    /// Makes the token usable again, because the work for which it was consumed did not happen.
     ///
     /// # Errors
     /// The store does not answer; the token may stay used.
@@ -272,12 +276,12 @@ impl UsedToken {
     }
 }
 
-/// A request of nobody who could lose a fence.
+/// A request without a fingerprint. Nothing uses the fence of a token, so its seed is zero.
 fn request(claim: Claim) -> BeginRequest {
     BeginRequest { token: Token::random(), fingerprint: None, fence_seed: 0, claim }
 }
 
-/// Adds what a refusal means for the token.
+/// Adds to the message that the token may have been used up, if that is the case.
 fn may_be_used_up(error: Error) -> Error {
     if error.store_error().is_some_and(StoreError::may_have_taken_effect) {
         let text = format!("{}: the token may have been used up", error.message());
@@ -302,7 +306,7 @@ impl fmt::Debug for OneTimeToken {
     }
 }
 
-/// What is not a token.
+/// The error of parsing text that is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAToken;
 

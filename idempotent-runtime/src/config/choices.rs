@@ -1,4 +1,4 @@
-//! The settings that are one word out of a few.
+//! Settings with a fixed set of values.
 
 use std::{fmt, str::FromStr};
 
@@ -23,7 +23,7 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// The name of the choice, as files, variables and the attribute write it.
+            /// The name of the value in files, in environment variables and in the attribute.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -76,7 +76,7 @@ macro_rules! choice {
 }
 
 choice! {
-    /// What a duplicate call gets.
+    /// The answer to a duplicate call.
     ///
     /// ```
     /// use idempotent_runtime::Mode;
@@ -85,9 +85,9 @@ choice! {
     /// assert_eq!(Mode::Window.as_str(), "window");
     /// ```
     Mode, "mode" {
-        /// A duplicate is refused with the configured message, at once.
+        /// A duplicate is refused at once, with the configured message.
         Reject = "reject",
-        /// A duplicate gets the answer of the first call, and waits for it if need be.
+        /// A duplicate gets the answer of the first call, and waits for it if necessary.
         Strong = "strong",
         /// One call per time window: the key is taken for `expire`, however the call ends.
         Window = "window",
@@ -95,18 +95,18 @@ choice! {
 }
 
 choice! {
-    /// What becomes of a key whose attempt began and then vanished: dropped, panicked, or its
-    /// lease ran out.
+    /// The treatment of a key whose attempt began and then vanished: it was dropped, it panicked,
+    /// or its lease ran out.
     Abandon, "abandon" {
         /// The next call runs the body again.
         Retry = "retry",
-        /// The outcome is unknown, and calls are refused until someone resolves the key.
+        /// The outcome is unknown, and calls are refused until an operator resolves the key.
         Block = "block",
     }
 }
 
 choice! {
-    /// What a call does when the store gives no answer.
+    /// The behaviour of a call when the store does not answer.
     OnStoreError, "on_store_error" {
         /// The call fails and the body does not run.
         Refuse = "refuse",
@@ -118,8 +118,7 @@ choice! {
 choice! {
     /// The answer to a caller whose value the store has not acknowledged.
     OnUnrecorded, "on_unrecorded" {
-        /// The value. [`Outcome::recorded`](crate::Outcome::recorded) tells that it is not
-        /// recorded.
+        /// The value. [`Outcome::recorded`](crate::Outcome::recorded) says that it is not recorded.
         Value = "value",
         /// An error of the kind [`Unrecorded`](crate::ErrorKind::Unrecorded), which says that the
         /// body ran.
@@ -127,7 +126,7 @@ choice! {
     }
 }
 
-/// `"a", "b" or "c"`.
+/// Joins names for an error message: `"a", "b" or "c"`.
 fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     match quoted.split_last() {

@@ -1,6 +1,6 @@
-//! Settings as they were read, before they are a configuration.
+//! Settings as they were read, before they become a configuration.
 //!
-//! Files and environment differ in where names and values come from; what they mean is decided
+//! Files and the environment differ in the source of names and values; their meaning is decided
 //! here, once. A configuration that leaves this module is valid.
 
 use std::{collections::BTreeMap, fmt};
@@ -50,7 +50,7 @@ pub(super) struct Draft {
     given: BTreeMap<Setting, Scalar>,
 }
 
-/// Two names of one thing. `wait` is also what retries times interval amounts to.
+/// Pairs of names that set the same thing. Retries times interval is a `wait`.
 const SAME_THING: [(Setting, Setting); 5] = [
     (Setting("expire"), Setting("expire-time")),
     (Setting("mode"), Setting("return-cached-result")),
@@ -73,7 +73,7 @@ impl Draft {
         }
     }
 
-    /// The configuration: what was given, over `base`.
+    /// Applies the settings to `base`, and checks the result.
     pub(super) fn over(self, base: Config) -> Result<Config, ConfigError> {
         for (ours, theirs) in SAME_THING {
             if self.given.contains_key(&ours) && self.given.contains_key(&theirs) {
@@ -91,7 +91,7 @@ impl Draft {
         put(&mut config.expire, self.read(Setting("expire-time"))?);
         let strong = self.read(Setting("return-cached-result"))?;
         put(&mut config.mode, strong.map(|it| if it { Mode::Strong } else { Mode::Reject }));
-        // It bounds a wait by retries times interval.
+        // Retries times interval is the longest wait.
         let retries = self.read::<u32>(Setting("max-retry-count"))?;
         let interval = self.read(Setting("retry-interval-ms"))?.map(|Millis(interval)| interval);
         put(&mut config.retry_interval, interval);
@@ -106,7 +106,7 @@ impl Draft {
         self.spelling.name(setting)
     }
 
-    /// The name under which the user set a field, if it was another than the field's own.
+    /// The name under which the user set a field, which may be a second name.
     fn written_as(&self, setting: Setting) -> Setting {
         SAME_THING
             .into_iter()
@@ -128,8 +128,8 @@ impl Draft {
     }
 }
 
-/// The value of a variable that is not meant as text. Variables are all text, so that a number or a
-/// truth value in one is taken for what it looks like.
+/// The value of a variable whose setting is not text. Variables are always text, so one that looks
+/// like a number or a boolean is read as one.
 fn typed(text: &str) -> Scalar {
     match text {
         "true" => Scalar::Bool(true),
@@ -138,7 +138,7 @@ fn typed(text: &str) -> Scalar {
     }
 }
 
-/// Reads an integer, in which underscores may stand between and after the digits, as in Rust.
+/// Reads an integer. Underscores are allowed between and after the digits, as in Rust.
 fn integer(text: &str) -> Option<i128> {
     match text.starts_with(|c: char| c.is_ascii_digit()) {
         true => text.replace('_', "").parse().ok(),

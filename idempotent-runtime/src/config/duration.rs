@@ -5,14 +5,14 @@
 
 use std::{fmt, time::Duration};
 
-/// Largest first, so that the first that divides is the shortest text.
+/// The units, largest first: the first that divides a duration gives the shortest text.
 const UNITS: [(&str, u64); 5] =
     [("d", 24 * 60 * 60 * 1000), ("h", 60 * 60 * 1000), ("m", 60 * 1000), ("s", 1000), ("ms", 1)];
 
-/// What a duration looks like, for error messages.
+/// Examples of durations, for error messages.
 pub(crate) const EXAMPLES: &str = r#"text with a unit such as "300ms", "5s", "5m", "24h" or "7d""#;
 
-/// Why a text is not a duration.
+/// The reason for which a text is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DurationError {
     NoNumber,
@@ -32,8 +32,8 @@ impl fmt::Display for DurationError {
     }
 }
 
-/// Reads a whole number and one unit, without spaces. Underscores may stand between and after the
-/// digits of the number, as in Rust.
+/// Reads a whole number and one unit, without spaces. Underscores are allowed between and after the
+/// digits, as in Rust.
 pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -56,8 +56,8 @@ pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
 
 /// Writes a duration in the largest unit that divides it.
 ///
-/// A duration finer than a millisecond has no text that [`parse`] reads; it is shown as Rust's
-/// `Debug` does.
+/// A duration with a part below a millisecond has no text that [`parse`] reads; it is shown as
+/// `Debug` shows it.
 pub(crate) fn display(duration: Duration) -> String {
     if !is_whole_millis(duration) {
         return format!("{duration:?}");
@@ -72,7 +72,7 @@ pub(crate) fn display(duration: Duration) -> String {
         .map_or_else(String::new, |(name, unit)| format!("{}{name}", millis / u128::from(*unit)))
 }
 
-/// Whether nothing is finer than a millisecond.
+/// `true` if the duration has no part below a millisecond.
 pub(crate) fn is_whole_millis(duration: Duration) -> bool {
     duration.subsec_nanos().is_multiple_of(1_000_000)
 }

@@ -14,8 +14,9 @@ const NOT_SETTINGS: [&str; 2] = [crate::switch::REQUIRE_INSTALLED, crate::switch
 impl Config {
     /// Reads the environment: `IDEMPOTENT_EXPIRE=10m`, `IDEMPOTENT_MODE=strong`.
     ///
-    /// The names are those of files, in upper case with underscores, in both spellings. A bare
-    /// number is seconds. What is not set takes its default.
+    /// The names are those of files, in upper case with underscores, second names included.
+    /// Durations without a unit are in seconds, except `IDEMPOTENT_RETRY_INTERVAL_MS`. A setting
+    /// without a variable takes its default.
     ///
     /// # Errors
     /// An `IDEMPOTENT_` variable that is not a setting, a value that is not accepted, or two
@@ -24,10 +25,10 @@ impl Config {
         Self::default().overlay_env()
     }
 
-    /// Reads the environment over this configuration: what is set there wins.
+    /// Overrides this configuration with the variables that are set.
     ///
     /// # Errors
-    /// As [`from_env`](Self::from_env).
+    /// Those of [`from_env`](Self::from_env).
     pub fn overlay_env(self) -> Result<Self, ConfigError> {
         let mut vars = Vec::new();
         for (name, value) in env::vars_os() {
@@ -45,7 +46,8 @@ impl Config {
         self.overlay_vars(vars)
     }
 
-    /// As [`from_env`](Self::from_env), from the given variables; other names are passed over.
+    /// Like [`from_env`](Self::from_env), with the given variables. Names without the prefix
+    /// `IDEMPOTENT_` are ignored.
     ///
     /// ```
     /// use std::time::Duration;
@@ -58,7 +60,7 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// As [`from_env`](Self::from_env).
+    /// Those of [`from_env`](Self::from_env).
     pub fn from_vars(
         vars: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
@@ -70,7 +72,7 @@ impl Config {
         vars: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
         let mut vars: Vec<_> = vars.into_iter().filter(|(name, _)| is_setting(name)).collect();
-        // The environment has no order; of several mistakes the same one is reported each time.
+        // The environment has no order. Sorting reports the same one of several mistakes each time.
         vars.sort_unstable();
         let mut draft = Draft::new(Spelling::Env);
         for (name, value) in vars {

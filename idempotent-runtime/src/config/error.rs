@@ -4,7 +4,7 @@ use std::{error::Error, fmt};
 
 /// A setting that was not accepted.
 ///
-/// The text names the setting as it was written, its value, and what is accepted.
+/// The text names the setting as it was written, its value, and the values that are accepted.
 ///
 /// ```
 /// use std::time::Duration;

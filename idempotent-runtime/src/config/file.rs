@@ -1,5 +1,4 @@
-//! Configuration in files, through serde: JSON, TOML, YAML and other formats that know the type
-//! of a value.
+//! Configuration in files, through serde: JSON, TOML, YAML and other self-describing formats.
 
 use std::fmt;
 
@@ -46,7 +45,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-/// Takes anything: which type a setting wants is known to the draft, which can name the setting.
+/// Accepts any value. The draft knows the type of each setting, and names the setting in its error.
 struct ScalarVisitor;
 
 impl<'de> Visitor<'de> for ScalarVisitor {
@@ -108,7 +107,8 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 }
 
 impl Serialize for Config {
-    /// Writes what reads back to the same configuration; an invalid one is not written.
+    /// Writes a form that reads back as the same configuration; fails if the configuration is
+    /// invalid.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.validate().map_err(S::Error::custom)?;
         settings::write(self, serializer)

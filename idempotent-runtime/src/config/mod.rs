@@ -1,4 +1,4 @@
-//! Configuration of an instance, for what a function leaves open.
+//! Configuration of an instance, which applies where a function does not choose for itself.
 //!
 //! A configuration comes from code, from a file through serde, or from the environment; all three
 //! are checked by the same rules. `settings.rs` is the table of all settings.
@@ -24,7 +24,7 @@ use self::names::Spelling;
 
 pub(crate) use self::bounds::{LONGEST, RETRY_AFTER};
 
-/// The lengths that a lease may have.
+/// The range of a lease.
 pub(crate) const LEASES: std::ops::RangeInclusive<Duration> =
     bounds::SHORTEST_LEASE..=bounds::LONGEST_LEASE;
 pub use self::{
@@ -34,12 +34,12 @@ pub use self::{
 };
 
 impl Config {
-    /// The defaults.
+    /// Creates a configuration with the defaults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Checks that the values make sense. Reading from a file or the environment does it too.
+    /// Checks every setting. Reading from a file or the environment does so too.
     ///
     /// # Errors
     /// The first setting that is out of its range.

@@ -1,9 +1,9 @@
-//! The names of the settings: one list, shared by code, files and environment.
+//! The names of the settings: one list, shared by code, files and the environment.
 
 use super::ConfigError;
 use super::settings::FILE_NAMES;
 
-/// Where a name was written, which decides how it is spelt.
+/// The spelling of names, by the place in which they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spelling {
     /// `max_run`
@@ -16,8 +16,8 @@ pub(super) enum Spelling {
 
 pub(super) const ENV_PREFIX: &str = "IDEMPOTENT_";
 
-/// A setting, by its name in files: a field of `Config`, or one of the names that the Java system
-/// uses for the same things.
+/// A setting, by its name in files: a field of `Config`, or one of the second names that `Config`
+/// documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Setting(pub(super) &'static str);
 
@@ -33,7 +33,7 @@ impl Setting {
 }
 
 impl Spelling {
-    /// The name of a setting, written here.
+    /// The name of a setting in this spelling.
     pub(super) fn name(self, setting: Setting) -> String {
         let file_name = setting.file_name();
         match self {
@@ -52,9 +52,9 @@ impl Spelling {
     }
 }
 
-/// The known name that is at most a third of its letters away.
+/// The nearest known name, if its distance is at most a third of its letters.
 fn nearest(name: &str, known: &[String]) -> Option<String> {
-    // `max_run` in a file is a matter of spelling, not of letters.
+    // `max_run` in a file is another spelling of `max-run`, with a distance of zero.
     let plain = |name: &str| {
         let name = name.to_lowercase().replace('_', "-");
         name.strip_prefix("idempotent-").map_or(name.clone(), str::to_owned)
@@ -68,7 +68,7 @@ fn nearest(name: &str, known: &[String]) -> Option<String> {
         .map(|(_, candidate)| candidate.clone())
 }
 
-/// How many letters to insert, remove or replace.
+/// The edit distance: the number of letters to insert, remove or replace.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -1,9 +1,9 @@
-//! How long to keep an answer: named presets for `expire`.
+//! Retention presets for `expire`.
 //!
-//! Retention is the time within which a repeated call still gets the first answer. A repeat that
-//! comes later runs the body again. Choose it from the longest delay after which a client, a
-//! broker or a person may still repeat the call, and add a margin; what it costs is the space that
-//! the answers take in the store.
+//! Retention is the time within which a repeat call still gets the first answer. A later one runs
+//! the body again. Choose it from the longest delay after which a client, a broker or a person may
+//! still repeat the call, and add a margin. Its cost is the space that the answers take in the
+//! store.
 //!
 //! | preset | length | covers |
 //! | --- | --- | --- |
@@ -20,18 +20,17 @@
 
 use std::time::Duration;
 
-/// For payments and anything that moves money: 24 hours.
+/// Retention for payments and anything else that moves money: 24 hours.
 ///
-/// Where money is at stake, back it with a unique constraint in the database: retention ends, a
-/// unique constraint does not.
+/// Back it with a unique constraint in the database: retention ends, a unique constraint does not.
 pub const PAYMENTS: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// For orders and other forms that a person sends: 10 minutes.
+/// Retention for orders and other forms that a person submits: 10 minutes.
 ///
-/// A person who sends the same form an hour later most likely means it.
+/// A person who submits the same form an hour later most likely means it.
 pub const ORDERS: Duration = Duration::from_secs(10 * 60);
 
-/// For messages from a queue: 7 days.
+/// Retention for messages from a queue: 7 days.
 ///
 /// Keep answers at least as long as the broker keeps messages, dead-letter queues included.
 pub const MESSAGES: Duration = Duration::from_secs(7 * 24 * 60 * 60);

@@ -1,7 +1,7 @@
 //! The table of settings.
 //!
-//! An entry is all that a setting needs to be read from code, files and the environment, checked,
-//! written and documented.
+//! An entry has everything that is needed to read a setting from code, files and the environment,
+//! and to check, write and document it.
 
 use super::bounds::{LONGEST, LONGEST_LEASE, SHORTEST_LEASE, TICK};
 use super::draft::Draft;
@@ -16,10 +16,10 @@ use serde::ser::SerializeStruct as _;
 use std::time::Duration;
 
 settings! {
-    /// Settings of an instance, for what a function leaves open.
+    /// Settings of an instance, which apply where a function does not choose for itself.
     ///
-    /// An argument of the attribute or of the operation beats the configuration, and the configuration
-    /// beats the default.
+    /// An argument of the attribute or of the operation overrides the configuration, and the
+    /// configuration overrides the default.
     ///
     /// ```
     /// use std::time::Duration;
@@ -30,9 +30,9 @@ settings! {
     /// ```
     ///
     /// # Files
-    /// `Config` reads from any self-describing serde format. A missing name takes its default, and an
-    /// unknown one is an error. Integers are seconds; text carries its unit: `"300ms"`, `"5s"`, `"5m"`,
-    /// `"24h"`, `"7d"`.
+    /// `Config` reads from any self-describing serde format. A missing name takes its default, and
+    /// an unknown one is an error. A duration is an integer in seconds, or text with a unit:
+    /// `"300ms"`, `"5s"`, `"5m"`, `"24h"`, `"7d"`.
     ///
     /// ```
     /// # use idempotent_runtime::{Config, Mode};
@@ -42,8 +42,9 @@ settings! {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     ///
-    /// The names are those of the fields with hyphens. Beside them stand the names of the Java system,
-    /// so that its files can be kept; giving both names of one thing is an error:
+    /// The names are those of the fields with hyphens. Some settings have a second name, so that
+    /// configuration files of Java services can be kept. Giving both names of one setting is an
+    /// error:
     ///
     /// | name | same as |
     /// | --- | --- |
@@ -93,7 +94,7 @@ settings! {
             check: within(Duration::ZERO, LONGEST),
         }
 
-        /// Time for which others stay away from a key whose attempt does not renew it, `10ms` to `1d`.
+        /// Time for which other callers stay away from a key that is not renewed, `10ms` to `1d`.
         /// Default: `30s`.
         lease: Duration = Duration::from_secs(30) => {
             name: "lease",
@@ -101,8 +102,8 @@ settings! {
             check: within(SHORTEST_LEASE, LONGEST_LEASE),
         }
 
-        /// Time after which a lease is no longer renewed, so that a hung body cannot hold its key for
-        /// ever; at least `lease`. Default: `1h`.
+        /// Time after which a lease is no longer renewed, so that a hung body cannot hold its key
+        /// forever; at least `lease`. Default: `1h`.
         max_run: Duration = Duration::from_secs(60 * 60) => {
             name: "max-run",
             set: with_max_run(Duration),
@@ -123,7 +124,7 @@ settings! {
             check: anything,
         }
 
-        /// Behaviour of a call when the store gives no answer. Default: `refuse`.
+        /// Behaviour of a call when the store does not answer. Default: `refuse`.
         on_store_error: OnStoreError = OnStoreError::Refuse => {
             name: "on-store-error",
             set: with_on_store_error(OnStoreError),
@@ -137,7 +138,8 @@ settings! {
             check: anything,
         }
 
-        /// Time for which a key of unknown outcome stays closed if nobody resolves it. Default: `7d`.
+        /// Time for which a key of unknown outcome stays blocked if it is not resolved.
+        /// Default: `7d`.
         block_retention: Duration = Duration::from_secs(7 * 24 * 60 * 60) => {
             name: "block-retention",
             set: with_block_retention(Duration),
@@ -162,9 +164,9 @@ settings! {
         /// The largest number of bodies that may run in this process at a time, or `None` for no bound.
         /// Default: `none`.
         ///
-        /// A call with a recorded answer gets it all the same. A call inside a body shares the permit
-        /// of that body, a batch has one body, and bodies without protection are not counted. A bound
-        /// that is set while bodies run does not count those.
+        /// A recorded answer is replayed regardless. A call inside a body shares the permit of that
+        /// body, a batch has one body, and bodies without protection are not counted. A bound that
+        /// is set while bodies run does not count those.
         max_concurrent: Option<usize> = None => {
             name: "max-concurrent",
             set: with_max_concurrent(impl Into<Option<usize>>),

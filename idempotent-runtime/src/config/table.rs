@@ -4,11 +4,10 @@
 ///
 /// An entry has the documentation of its field, the field with its type and default, its name in
 /// files, its setter with the type of the argument, and the check of its value. The name in the
-/// environment follows from the name in files, and the way in which values are read and written from
-/// the type of the field (see [`Value`](super::values::Value)).
+/// environment follows from the name in files, and the reading and writing of values from the type
+/// of the field (see [`Value`](super::values::Value)).
 ///
-/// `also_read` lists names that files and the environment may have beside those of the fields; the
-/// draft knows their meaning.
+/// `also_read` lists further names in files and the environment, which the draft interprets.
 macro_rules! settings {
     (
         $(#[$struct_meta:meta])*
@@ -72,7 +71,7 @@ macro_rules! settings {
             Ok(())
         }
 
-        /// Writes every field that is written, under its name in files.
+        /// Writes every field that cannot be left out, under its name in files.
         pub(super) fn write<S: Serializer>(
             config: &$Config,
             serializer: S,

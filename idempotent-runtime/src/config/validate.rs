@@ -1,6 +1,6 @@
-//! Checks of settings, wherever they came from.
+//! Checks of settings, the same for every source.
 //!
-//! A check takes the value of one field, and the whole configuration where the value depends on
+//! A check takes the value of one field, and the whole configuration for values that depend on
 //! another field.
 
 use std::time::Duration;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use super::bounds::{LARGEST_VALUE_BYTES, LONGEST, LONGEST_KEY_PREFIX};
 use super::{Config, ConfigError, duration, names::Setting};
 
-/// The configuration that is checked.
+/// The configuration that is being checked.
 pub(super) struct Checked<'a> {
     pub(super) config: &'a Config,
     /// The name that the user wrote for a setting.
     pub(super) name: &'a dyn Fn(Setting) -> String,
 }
 
-/// A value that is not accepted, and those that are.
+/// A value that is not accepted, and a description of those that are.
 #[derive(Debug)]
 pub(super) struct Refused {
     value: String,
@@ -23,18 +23,18 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// The error of the setting that the user wrote under this name.
+    /// The error for a setting that the user wrote under this name.
     pub(super) fn under(self, name: String) -> ConfigError {
         ConfigError::refused(name, self.value, self.accepted)
     }
 }
 
-/// Any value of the type.
+/// Accepts any value of the type.
 pub(super) fn anything<T>(_: &T, _: &Checked<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whole milliseconds within these bounds.
+/// Accepts whole milliseconds within these bounds.
 pub(super) fn within(
     least: Duration,
     most: Duration,
@@ -42,7 +42,8 @@ pub(super) fn within(
     move |value, _| whole_millis(*value, least, &duration::display(least), most)
 }
 
-/// Whole milliseconds from `lease` on. That may be the setting to change, so the error names it.
+/// Accepts whole milliseconds from `lease` on. The error names `lease`, which may be the one to
+/// change.
 pub(super) fn at_least_the_lease(value: &Duration, checked: &Checked<'_>) -> Result<(), Refused> {
     let lease = checked.config.lease;
     let named = format!("`{}` ({})", (checked.name)(Setting("lease")), duration::display(lease));
@@ -64,7 +65,7 @@ fn whole_millis(
     })
 }
 
-/// Short text without control characters.
+/// Accepts short text without control characters.
 pub(super) fn key_prefix(prefix: &str, _: &Checked<'_>) -> Result<(), Refused> {
     let refused = |value: String| {
         let accepted =
@@ -80,7 +81,7 @@ pub(super) fn key_prefix(prefix: &str, _: &Checked<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Sizes that a server takes.
+/// Accepts sizes that a server takes.
 pub(super) fn value_bytes(bytes: &usize, _: &Checked<'_>) -> Result<(), Refused> {
     match bytes {
         1..=LARGEST_VALUE_BYTES => Ok(()),
@@ -91,7 +92,7 @@ pub(super) fn value_bytes(bytes: &usize, _: &Checked<'_>) -> Result<(), Refused>
     }
 }
 
-/// A bound under which something can run, or none.
+/// Accepts a bound of at least one, or none.
 pub(super) fn at_least_one(bound: &Option<usize>, _: &Checked<'_>) -> Result<(), Refused> {
     match bound {
         Some(0) => Err(Refused {

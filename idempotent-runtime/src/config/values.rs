@@ -5,24 +5,24 @@ use super::duration;
 use serde::ser::SerializeStruct;
 use std::time::Duration;
 
-/// A type that settings have.
+/// The type of a setting.
 pub(super) trait Value: Sized {
-    /// `true` if text is taken as it is. All variables are text: for other types, one that looks
-    /// like a number or a truth value is one.
+    /// `true` if text is taken as it is. Environment variables are always text: for other types,
+    /// one that looks like a number or a boolean is read as one.
     const IS_TEXT: bool = false;
 
     /// Reads a value; `None` if it is of another kind.
     fn read(value: &Scalar) -> Option<Self>;
 
-    /// The values that are read, for error messages.
+    /// A description of the accepted values, for error messages.
     fn accepted() -> String;
 
-    /// `false` if leaving the setting out means the same.
+    /// `false` if leaving the setting out has the same meaning.
     fn is_written(&self) -> bool {
         true
     }
 
-    /// Writes what reads back to the same value.
+    /// Writes the value in a form that reads back equal.
     fn write<S: SerializeStruct>(&self, name: &'static str, out: &mut S) -> Result<(), S::Error>;
 }
 
@@ -140,7 +140,7 @@ impl<T: Value> Value for Option<T> {
         T::accepted()
     }
 
-    /// Not every format has a null.
+    /// `None` is left out, because not every format has a null.
     fn is_written(&self) -> bool {
         self.is_some()
     }

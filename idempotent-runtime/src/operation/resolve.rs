@@ -1,4 +1,4 @@
-//! Answers that operators read and write by hand, with the bytes that the engine would read and write.
+//! Answers that operators read and write, encoded as the engine encodes them.
 
 use super::Operation;
 use crate::answers::Answers;
@@ -8,7 +8,7 @@ use crate::store::Record;
 use serde::Serialize;
 
 impl Operation<'_> {
-    /// Ends an attempt whose outcome was unknown.
+    /// Ends an attempt whose outcome is unknown.
     ///
     /// # Errors
     /// The key is invalid, the value cannot be kept, or the store does not answer.
@@ -19,7 +19,7 @@ impl Operation<'_> {
         self.record()?.resolve(resolution).await
     }
 
-    /// As [`resolve`](Self::resolve), for answers that are kept as `answers` says.
+    /// Like [`resolve`](Self::resolve), with [`Answers`] to choose how the value is kept.
     ///
     /// # Errors
     /// The key is invalid, the value cannot be kept, or the store does not answer.
@@ -31,8 +31,7 @@ impl Operation<'_> {
         self.record()?.resolve_as(answers, resolution).await
     }
 
-    /// The value in a record of this key, read as a replay reads it; `None` where the record holds
-    /// none.
+    /// The value in a record of this key, read as a replay reads it; `None` if the record has none.
     ///
     /// ```
     /// use idempotent_runtime::{Answers, Error, Idempotency, Mode};

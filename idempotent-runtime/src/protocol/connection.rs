@@ -1,4 +1,4 @@
-//! Exchanges on anything that keeps records.
+//! Connections to records, and the execution of requests on them.
 
 use super::exchange::{Action, Exchange};
 use super::request::Request;
@@ -6,11 +6,11 @@ use crate::key::RecordKey;
 use crate::store::{Record, Store, StoreError, Swap, Swapped};
 use std::future::Future;
 
-/// A way to records: a store, or somebody's transaction in which they lie.
+/// Access to records: a store, or a borrowed transaction of the database that has them.
 ///
-/// What its methods have to do is what those of [`Store`] do.
+/// An implementation MUST do in each method what [`Store`] asks of the method with the same name.
 pub trait Connection: Send {
-    /// The record and the life that it has left, of one moment. See [`Store::load`].
+    /// Reads the record and its remaining time to live, as of one moment. See [`Store::load`].
     fn load(
         &mut self,
         key: &RecordKey,
@@ -23,7 +23,7 @@ pub trait Connection: Send {
         swap: Swap,
     ) -> impl Future<Output = Result<Swapped, StoreError>> + Send;
 
-    /// Makes sure that what was written before is there to stay. See [`Store::confirm`].
+    /// Makes sure that earlier writes to the key cannot be lost. See [`Store::confirm`].
     fn confirm(&mut self, key: &RecordKey) -> impl Future<Output = Result<(), StoreError>> + Send {
         let _ = key;
         async { Ok(()) }
@@ -44,11 +44,11 @@ impl<S: Store + ?Sized> Connection for &S {
     }
 }
 
-/// Makes a request on a connection.
+/// Executes a request on a connection.
 ///
 /// # Errors
-/// The connection's, or [`Contended`](crate::store::StoreErrorKind::Contended) if the record
-/// changed each time it was looked at.
+/// Those of the connection, or [`Contended`](crate::store::StoreErrorKind::Contended) if the record
+/// changed each time it was read.
 pub async fn execute<R: Request>(
     connection: &mut impl Connection,
     key: &RecordKey,
@@ -57,7 +57,7 @@ pub async fn execute<R: Request>(
     go_on(connection, key, Exchange::new(request)).await
 }
 
-/// Brings an exchange to its end.
+/// Drives an exchange to its end.
 pub(super) async fn go_on<R: Request>(
     connection: &mut impl Connection,
     key: &RecordKey,

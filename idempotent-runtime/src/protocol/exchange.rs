@@ -1,4 +1,4 @@
-//! One request, as an exchange of messages with a store.
+//! Execution of one request, as an exchange of messages with a store.
 
 use super::request::{Expected, Request};
 use super::table::Write;
@@ -9,13 +9,13 @@ use std::fmt;
 use std::mem;
 use std::time::Duration;
 
-/// The most times that a request is made again because the record changed under it.
+/// The number of swaps after which a request gives up on a record that keeps changing.
 const ROUNDS: usize = 16;
 
-/// One request under way: asks the table, has the record replaced on the condition that it still is
-/// the one the table was asked about, and looks again if it is not.
+/// A request in progress: asks the table, replaces the record on the condition that it has not
+/// changed since, and otherwise starts over with the record that the store has.
 ///
-/// It does no input or output. Its owner does what [`action`](Self::action) says and tells the result,
+/// It performs no I/O. Its owner executes each [`action`](Self::action) and reports the result,
 /// until there is an answer:
 ///
 /// ```
@@ -35,18 +35,18 @@ const ROUNDS: usize = 16;
 pub struct Exchange<R: Request> {
     request: R,
     known: Known,
-    /// The answer if the swap that is under way is done.
+    /// The answer if the current swap succeeds.
     pending: Option<R::Answer>,
     rounds: usize,
 }
 
-/// The record as far as it is known.
+/// Knowledge about the record.
 enum Known {
-    /// It has to be loaded.
+    /// Nothing: the record has to be loaded.
     Nothing,
-    /// It is expected to be this.
+    /// A guess, which a swap has to confirm.
     Expected(Option<Found>),
-    /// The store has shown it.
+    /// The record as the store returned it.
     Shown(Option<Found>),
 }
 
@@ -54,18 +54,18 @@ enum Known {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once, one a message")]
 pub enum Action<A> {
-    /// Load the record, and tell it to [`Exchange::loaded`].
+    /// Load the record, and pass it to [`Exchange::loaded`].
     Load,
-    /// Replace the record, and tell [`Exchange::swapped`] what came of it.
+    /// Replace the record, and pass the result to [`Exchange::swapped`].
     Swap(Swap),
-    /// Confirm what the store has for this key; then this is the answer.
+    /// Confirm earlier writes to this key; then this is the answer.
     Confirm(A),
     /// This is the answer.
     Answer(A),
 }
 
 impl<R: Request> Exchange<R> {
-    /// A request of which nothing has been sent.
+    /// Creates the exchange of a request. Nothing has been sent yet.
     pub fn new(request: R) -> Self {
         let known = match request.expects() {
             Expected::Nothing => Known::Expected(None),
@@ -78,7 +78,7 @@ impl<R: Request> Exchange<R> {
     /// The next step.
     ///
     /// # Errors
-    /// The record was another one at every look.
+    /// The record changed each time it was read.
     pub fn action(&mut self) -> Result<Action<R::Answer>, StoreError> {
         let (found, expected) = match mem::replace(&mut self.known, Known::Nothing) {
             Known::Nothing => return Ok(Action::Load),
@@ -94,7 +94,7 @@ impl<R: Request> Exchange<R> {
         let (answer, write) = self.request.step(found);
         let Some(next) = next(&self.request, write) else {
             return Ok(match expected {
-                // What is only expected is no answer.
+                // An answer must not rest on a guess.
                 true => Action::Load,
                 false if R::relies_on_record(&answer) => Action::Confirm(answer),
                 false => Action::Answer(answer),
@@ -106,12 +106,13 @@ impl<R: Request> Exchange<R> {
         Ok(Action::Swap(swap))
     }
 
-    /// The record was loaded.
+    /// Takes the record that was loaded.
     pub fn loaded(&mut self, loaded: Option<Record>) {
         self.known = Known::Shown(loaded.map(Found::from));
     }
 
-    /// The answer, if the swap was done. Otherwise the exchange goes on.
+    /// Takes the result of a swap. Returns the answer if the swap was done; otherwise the exchange
+    /// goes on.
     pub fn swapped(&mut self, swapped: Swapped) -> Option<R::Answer> {
         let answer = self.pending.take();
         match swapped {
@@ -125,7 +126,7 @@ impl<R: Request> Exchange<R> {
     }
 }
 
-/// The record that a request writes; `None` if the record stays.
+/// The change to the record that a request makes; `None` if the record stays as it is.
 pub(super) fn next<R: Request>(request: &R, write: Write) -> Option<Next> {
     Some(match write {
         Write::Keep => return None,
@@ -138,11 +139,11 @@ pub(super) fn next<R: Request>(request: &R, write: Write) -> Option<Next> {
     })
 }
 
-/// The record that a swap relies on.
+/// The condition of a swap.
 fn condition(seen: Option<(Head, Option<Duration>)>, next: &Next) -> Seen {
     let Some((head, ttl)) = seen else { return Seen::Nothing };
-    // Renewals change nothing but the time to live: who relies on the end of a lease has to compare
-    // that as well.
+    // A renewal changes only the time to live, so a swap that relies on the end of a lease compares
+    // that too.
     let at_most = match (ttl, next) {
         (Some(ttl), Next::Put { .. } | Next::Nothing)
             if head.state == State::Processing && head.lease_left(ttl).is_zero() =>
@@ -154,7 +155,7 @@ fn condition(seen: Option<(Head, Option<Duration>)>, next: &Next) -> Seen {
     Seen::This { head, at_most }
 }
 
-/// The error of a request that found another record each time.
+/// The error of a request whose record changed each time.
 fn contended() -> StoreError {
     let text = "the record changed each time it was looked at";
     StoreError::new(StoreErrorKind::Contended, text)

@@ -1,14 +1,14 @@
-//! The rules by which callers of one key keep out of each other's way, on any store.
+//! The protocol between the callers of one key, on any store.
 //!
-//! [`table`] is the state table: pure functions that say what each verb answers for each record,
-//! and what the record becomes. A [`Request`] is a verb with all that it carries. An [`Exchange`]
-//! brings it about in a store that can do no more than compare and swap: it asks the table, swaps,
-//! and looks again when it lost. Where its sender knows the record (none at first, its own
-//! afterwards) that is the first guess, so beginning, completing and replaying are one message each.
+//! [`table`] is the state table: pure functions from a verb and a record to an answer and the next
+//! record. A [`Request`] is a verb with its arguments. An [`Exchange`] executes it on a store that
+//! has only compare-and-swap: it asks the table, swaps, and starts over with the current record if
+//! it lost a race. Its first guess is the record that the sender knows (none at first, its own
+//! afterwards), so beginning, completing and replaying take one message each.
 //!
 //! [`execute`] drives an exchange on anything that can [`load`](Connection::load) and
-//! [`swap`](Connection::swap): a store, or a transaction of somebody else's in which records lie.
-//! [`StoreExt`] has a method for each verb.
+//! [`swap`](Connection::swap): a store, or a borrowed transaction of the database that has the
+//! records. [`StoreExt`] has a method for each verb.
 
 mod connection;
 mod exchange;

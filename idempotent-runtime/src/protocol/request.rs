@@ -1,28 +1,28 @@
-//! The verbs with all that they carry, and their answers.
+//! Requests: the verbs with their arguments, and their answers.
 
 use super::table::{self, Living, Step};
 use crate::fingerprint::Fingerprint;
 use crate::store::{AttemptId, Claim, Found, Head, State, Token, Value, Verb, WhenFull};
 use std::time::Duration;
 
-/// A verb with all that it carries.
+/// A verb with its arguments.
 ///
-/// [`table`] says what it answers for each record and what the record becomes; [`super::Exchange`]
-/// brings that about in a store.
+/// [`table`] defines its answer for each record, and the change to the record; [`super::Exchange`]
+/// executes it on a store.
 pub trait Request: Sync {
     /// The answer of the verb.
     type Answer: Send;
 
-    /// Its name.
+    /// The name of the verb.
     fn verb(&self) -> Verb;
 
-    /// The record that it expects, before anybody has looked.
+    /// The record that it expects before the store is asked.
     fn expects(&self) -> Expected;
 
-    /// Its answer for a record, and what the record becomes.
+    /// The answer for a record, and the change to the record.
     fn step(&self, found: Option<Found>) -> Step<Self::Answer>;
 
-    /// `true` if its answer for this record depends on the life that the record has left.
+    /// `true` if the answer for this record depends on its remaining time to live.
     fn depends_on_life(&self, head: &Head) -> bool {
         let _ = head;
         false
@@ -33,12 +33,12 @@ pub trait Request: Sync {
         None
     }
 
-    /// The treatment of its write in a store that is full.
+    /// The treatment of its write by a store that is full.
     fn when_full(&self) -> WhenFull {
         WhenFull::Take
     }
 
-    /// `true` if an answer that wrote nothing relies on what was written before.
+    /// `true` if an answer that wrote nothing relies on an earlier write.
     fn relies_on_record(answer: &Self::Answer) -> bool;
 
     /// The answer if the store had no room for the value.
@@ -48,32 +48,32 @@ pub trait Request: Sync {
     }
 }
 
-/// The record that a request expects, before anybody has looked.
+/// The record that a request expects before the store is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// None.
+    /// No record.
     Nothing,
-    /// The one that its sender holds.
+    /// The record that the sender holds.
     Held(Head),
-    /// Any: it is loaded first.
+    /// Any record: it is loaded first.
     Any,
 }
 
-/// What `begin` asks for.
+/// The request to begin an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeginRequest {
     /// The token of the attempt, if it is granted.
     pub token: Token,
-    /// What the caller's payload is, if it matters.
+    /// The fingerprint of the caller's payload, if the payload matters.
     pub fingerprint: Option<Fingerprint>,
     /// The fence of a first attempt, and the least fence of a later one: Unix microseconds.
     pub fence_seed: u64,
-    /// How the key is to be held.
+    /// The claim to the key: a lease or a window.
     pub claim: Claim,
 }
 
 impl BeginRequest {
-    /// The attempt as which the body runs if this request is granted without a record.
+    /// The attempt that is granted if there is no record.
     pub fn first_attempt(&self) -> AttemptId {
         self.attempt(1, self.fence_seed)
     }
@@ -89,11 +89,11 @@ impl BeginRequest {
 pub enum Begun<V = Option<Value>> {
     /// The body may run, as this attempt.
     Fresh(AttemptId),
-    /// Somebody else runs it. `retry_after` is what is left of the lease.
+    /// Another attempt is running.
     InFlight {
         /// The number of that attempt.
         number: u32,
-        /// When asking again makes sense at the latest.
+        /// The rest of its lease, after which asking again makes sense at the latest.
         retry_after: Duration,
     },
     /// The key is bound to another payload.
@@ -103,26 +103,26 @@ pub enum Begun<V = Option<Value>> {
         /// The number of that attempt.
         number: u32,
     },
-    /// It succeeded before.
+    /// An earlier attempt succeeded.
     Succeeded {
-        /// The number of the attempt that did.
+        /// The number of that attempt.
         number: u32,
         /// Its encoded answer.
         value: V,
     },
-    /// It failed before, with an error that is kept.
+    /// An earlier attempt failed, with an error that is kept.
     FailedFinal {
-        /// The number of the attempt that did.
+        /// The number of that attempt.
         number: u32,
         /// Its encoded error.
         value: V,
     },
-    /// Window mode: taken until `retry_after` from now.
+    /// The window is taken (window mode).
     Taken {
-        /// When the window ends.
+        /// The time until the window ends.
         retry_after: Duration,
     },
-    /// This token was used and has ended: a `begin` that arrived late.
+    /// The attempt with this token has ended: the `begin` arrived late.
     Superseded,
 }
 
@@ -144,7 +144,7 @@ impl Begun<()> {
     }
 }
 
-/// How a body that returned an error ends its attempt.
+/// The end of an attempt whose body returned an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The key is free for the next attempt, with any payload or with the same one.
@@ -176,10 +176,10 @@ pub enum IfGone {
     Leave,
 }
 
-/// What the holder of an attempt says of it.
+/// A report on an attempt by its holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Update {
-    /// The attempt. Its record is found by its token.
+    /// The attempt. A record belongs to it if it has the same token.
     pub attempt: AttemptId,
     /// The progress of the attempt.
     pub to: Progress,
@@ -209,7 +209,7 @@ pub enum Progress {
     },
     /// The body returned an error.
     Failed {
-        /// The fate of the key.
+        /// The treatment of the key and of the error.
         failure: Failure,
         /// The time for which the record is kept.
         retention: Duration,
@@ -233,29 +233,29 @@ pub enum Progress {
 /// The answer to an [`Update`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Updated {
-    /// The record says so.
+    /// The record shows the progress.
     Done,
-    /// The record says so, but there was no room for the value.
+    /// The record shows the progress, but the store had no room for the value.
     DoneWithoutValue,
-    /// There was no record. A completion has written it again, nothing else has.
+    /// There was no record. A completion has written it again; no other update has.
     Vanished,
-    /// There was no record, and the completion has left it so, as [`IfGone::Leave`] asks for.
+    /// There was no record, and the completion has not written one, because of [`IfGone::Leave`].
     Gone,
     /// Another attempt, or another verb, ended it first. The record is untouched.
     ///
-    /// Of an arming or a renewal: the attempt no longer holds its key, for whatever reason.
+    /// For an arming or a renewal: the attempt no longer holds its key, for any reason.
     Superseded,
 }
 
-/// An operator removes a record, or with `force` frees one that is held; lifts the binding of a
-/// free key.
+/// An operator's request to remove a record, or with `force` to free one that is held. It lifts the
+/// binding of a free key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forget {
-    /// Also if an attempt holds the key.
+    /// `true` to free the key even if an attempt holds it.
     pub force: bool,
 }
 
-/// An operator ends an attempt whose outcome was unknown.
+/// An operator's request to end an attempt whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolve {
     /// The outcome.
@@ -278,21 +278,21 @@ pub enum Forgotten {
     NotFound,
 }
 
-/// What an operator found out about an attempt whose outcome was unknown.
+/// The outcome of an attempt, as established by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution<V = Option<Value>> {
-    /// It did happen; repeats get this answer.
+    /// The attempt took effect; repeat calls get this answer.
     Succeeded(V),
-    /// It did not happen; the next caller runs it.
+    /// The attempt had no effect; the next call runs the body.
     Retry,
 }
 
 /// The answer to `resolve`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolved {
-    /// The record says so.
+    /// The record shows the outcome.
     Done,
-    /// The outcome of the record is not unknown. It is untouched.
+    /// The outcome is known, or the attempt is still running. The record is untouched.
     NotIndeterminate(State),
     /// There is no record.
     NotFound,
@@ -315,7 +315,8 @@ impl Request for BeginRequest {
     }
 
     fn depends_on_life(&self, head: &Head) -> bool {
-        // Of a record that lives for ever, a lease or a window is what keeps it away.
+        // Tried with an unlimited life: an answer that a lease or a window causes depends on the
+        // rest of it.
         let (answer, _) = table::begin(Some(Living { head: *head, ttl: Duration::MAX }), self);
         matches!(answer, Begun::InFlight { .. } | Begun::Taken { .. })
     }
@@ -325,7 +326,8 @@ impl Request for BeginRequest {
     }
 
     fn relies_on_record(answer: &Begun) -> bool {
-        // Sent before, and not known to have arrived.
+        // Granted to an earlier copy of this request, whose write may not have reached the
+        // replicas.
         matches!(answer, Begun::Fresh(_))
     }
 }
@@ -451,7 +453,7 @@ impl Request for Resolve {
     }
 }
 
-/// A record as the table takes it. Where its life is not known it makes no difference.
+/// The record as the table takes it. A life that is not known does not matter for the answer.
 fn living(found: &Found) -> Living {
     Living { head: found.head, ttl: found.ttl.unwrap_or(Duration::MAX) }
 }

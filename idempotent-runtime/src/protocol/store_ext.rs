@@ -15,9 +15,9 @@ use std::time::Duration;
 
 /// The verbs, as methods of every [`Store`].
 ///
-/// A store that is local answers them without waiting, as it answers everything.
+/// A local store answers them without waiting.
 pub trait StoreExt: Store {
-    /// Makes a request. If the store answers at once, so does this.
+    /// Executes a request. If the store answers at once, so does this.
     fn execute<'a, R>(&'a self, key: &'a RecordKey, request: R) -> Answer<'a, R::Answer>
     where
         R: Request + Send + 'a,
@@ -67,8 +67,8 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Makes many requests, the first message of all of them in one go. The answers come in the
-    /// order of the requests.
+    /// Executes many requests, with the first messages of all of them sent together. The answers
+    /// come in the order of the requests.
     fn execute_many<'a, R>(
         &'a self,
         requests: Vec<(RecordKey, R)>,
@@ -88,7 +88,7 @@ pub trait StoreExt: Store {
                             swaps.push((key.clone(), swap));
                             true
                         }
-                        // Asked again when it is its turn.
+                        // `go_on` asks for this action again.
                         _ => false,
                     };
                     (key, exchange, swaps_first)
@@ -120,7 +120,7 @@ pub trait StoreExt: Store {
         self.execute(key, *request)
     }
 
-    /// The body is about to start, and blocks its key if it does not end. See
+    /// Arms an attempt whose body is about to start: its key blocks if the body does not end. See
     /// [`table::arm`](super::table::arm).
     fn arm<'a>(
         &'a self,
@@ -131,7 +131,7 @@ pub trait StoreExt: Store {
         self.update(key, attempt, Progress::Armed { linger })
     }
 
-    /// The body still runs. See [`table::renew`](super::table::renew).
+    /// Renews the lease of an attempt. See [`table::renew`](super::table::renew).
     fn renew<'a>(
         &'a self,
         key: &'a RecordKey,
@@ -141,7 +141,8 @@ pub trait StoreExt: Store {
         self.update(key, attempt, Progress::Renewed { lease })
     }
 
-    /// The body returned a value. See [`table::complete`](super::table::complete).
+    /// Ends an attempt whose body returned a value. See
+    /// [`table::complete`](super::table::complete).
     fn complete<'a>(
         &'a self,
         key: &'a RecordKey,
@@ -153,7 +154,7 @@ pub trait StoreExt: Store {
         self.update(key, attempt, Progress::Completed { value, retention, if_gone })
     }
 
-    /// The body returned an error. See [`table::fail`](super::table::fail).
+    /// Ends an attempt whose body returned an error. See [`table::fail`](super::table::fail).
     fn fail<'a>(
         &'a self,
         key: &'a RecordKey,
@@ -164,7 +165,7 @@ pub trait StoreExt: Store {
         self.update(key, attempt, Progress::Failed { failure, retention })
     }
 
-    /// The body started, and was dropped or panicked. See
+    /// Ends an attempt whose body started, and was dropped or panicked. See
     /// [`table::abandon`](super::table::abandon).
     fn abandon<'a>(
         &'a self,
@@ -176,7 +177,7 @@ pub trait StoreExt: Store {
         self.update(key, attempt, Progress::Abandoned { retention, binding })
     }
 
-    /// The body never started. See [`table::release`](super::table::release).
+    /// Ends an attempt whose body never started. See [`table::release`](super::table::release).
     fn release<'a>(
         &'a self,
         key: &'a RecordKey,
@@ -187,7 +188,7 @@ pub trait StoreExt: Store {
         self.update(key, attempt, Progress::Released { retention, binding })
     }
 
-    /// The holder of an attempt says how it goes.
+    /// Reports the progress of an attempt.
     fn update<'a>(
         &'a self,
         key: &'a RecordKey,
@@ -197,7 +198,7 @@ pub trait StoreExt: Store {
         self.execute(key, Update { attempt: *attempt, to })
     }
 
-    /// Removes a record, or with `force` frees one that is held, and lets other processes know. See
+    /// Removes a record, or with `force` frees one that is held, and notifies other processes. See
     /// [`table::forget`](super::table::forget).
     fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
         let pending = match self.execute(key, Forget { force }).now() {
@@ -222,7 +223,7 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// Ends an attempt whose outcome was unknown. See [`table::resolve`](super::table::resolve).
+    /// Ends an attempt whose outcome is unknown. See [`table::resolve`](super::table::resolve).
     fn resolve<'a>(
         &'a self,
         key: &'a RecordKey,
@@ -235,7 +236,7 @@ pub trait StoreExt: Store {
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// Makes a request in one step, if the store can do that.
+/// Executes a request in one step, if the store can do that.
 fn in_one_step<S: Store + ?Sized, R: Request>(
     store: &S,
     key: &RecordKey,

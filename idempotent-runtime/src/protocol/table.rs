@@ -1,7 +1,7 @@
-//! The state table: what each verb answers for each record, and what the record becomes.
+//! The state table: the answer of each verb for each record, and the change to the record.
 //!
-//! Pure functions of record, request and remaining time to live. Every store executes these, or
-//! mirrors them; they are the one place where the rules are written.
+//! Pure functions of record, request and remaining time to live. The protocol executes them on
+//! every store; they are the one place where the rules are written.
 
 use super::request::{
     BeginRequest, Begun, Binding, Failure, Forgotten, IfGone, Resolution, Resolved, Updated,
@@ -10,38 +10,38 @@ use crate::config::Abandon;
 use crate::store::{AttemptId, Head, State, Token};
 use std::time::Duration;
 
-/// A record that has not expired, and how long it still lives.
+/// A record that has not expired, and its remaining time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Living {
     /// The record without its value.
     pub head: Head,
-    /// How long it still lives; more than zero.
+    /// The remaining time to live; more than zero.
     pub ttl: Duration,
 }
 
-/// What becomes of the record.
+/// A change to the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// Nothing changes.
+    /// The record stays as it is.
     Keep,
-    /// The record becomes this, with the value the verb carried and none if it carried none.
+    /// The record becomes this, with the value of the request if it has one.
     Put {
         /// The record without its value.
         head: Head,
-        /// How long it lives from now.
+        /// The time to live, from now on.
         ttl: Duration,
     },
-    /// The record stays what it is, and lives for so long from now if it would not live longer.
+    /// The record stays as it is, and lives for at least this long from now on.
     Extend {
         /// The time to live.
         ttl: Duration,
     },
-    /// The record goes.
+    /// The record is deleted.
     Delete,
 }
 
 impl Write {
-    /// The record afterwards.
+    /// Applies the change to a record, and returns the record afterwards.
     pub fn on(self, record: Option<Living>) -> Option<Living> {
         match self {
             Self::Keep => record,
@@ -52,10 +52,10 @@ impl Write {
     }
 }
 
-/// An answer, and what becomes of the record.
+/// An answer, and the change to the record.
 pub type Step<A> = (A, Write);
 
-/// Who may run the body.
+/// Grants the right to run the body, or answers from the record.
 pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> {
     let Some(Living { head, ttl }) = record else {
         return grant(request.first_attempt());
@@ -65,7 +65,7 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
     let lease_left = head.lease_left(ttl);
     let answer = match head.state {
         State::Processing if same_token => Begun::Fresh(attempt),
-        // A failed attempt has a fingerprint only if it was to keep its key bound.
+        // A key that was freed has a fingerprint only if its binding was kept.
         State::Processing
         | State::Abandoned
         | State::FailedFree
@@ -88,15 +88,16 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
         State::FailedFree => return take_over(&attempt, request),
         State::FailedFinal => Begun::FailedFinal { number: attempt.number, value: () },
         State::Succeeded => Begun::Succeeded { number: attempt.number, value: () },
-        // A window that was begun again with its own token: the reply was lost.
+        // The token of the window itself: the reply to the first `begin` was lost.
         State::Taken if same_token => Begun::Fresh(attempt),
         State::Taken => Begun::Taken { retry_after: ttl },
     };
     (answer, Write::Keep)
 }
 
-/// The body is about to start, and its key blocks from here on if it does not end. Also renews the
-/// lease. A repeat, or a copy that arrives late, never shortens what the record has left.
+/// Arms an attempt whose body is about to start: from here on its key blocks if the body does not
+/// end. Also renews the lease. A repeat, or a copy that arrives late, never shortens the remaining
+/// life of the record.
 pub fn arm(record: Option<Living>, attempt: &AttemptId, linger: Duration) -> Step<Updated> {
     hold(record, attempt, |head| {
         let armed = Head { attempt: head.attempt.armed(linger), ..*head };
@@ -105,7 +106,7 @@ pub fn arm(record: Option<Living>, attempt: &AttemptId, linger: Duration) -> Ste
     })
 }
 
-/// The body returned a value, which `complete` carries.
+/// Ends an attempt whose body returned a value. The value is that of the request.
 pub fn complete(
     record: Option<Living>,
     attempt: &AttemptId,
@@ -128,7 +129,7 @@ pub fn complete(
     }
 }
 
-/// The body returned an error. A final one is carried by `fail`.
+/// Ends an attempt whose body returned an error. A final error is kept.
 pub fn fail(
     record: Option<Living>,
     attempt: &AttemptId,
@@ -146,7 +147,7 @@ pub fn fail(
     }
 }
 
-/// The body started, and was dropped or panicked.
+/// Ends an attempt whose body started, and was dropped or panicked.
 pub fn abandon(
     record: Option<Living>,
     attempt: &AttemptId,
@@ -163,7 +164,8 @@ pub fn abandon(
     }
 }
 
-/// The body never started. A first attempt leaves nothing behind, whatever its binding.
+/// Ends an attempt whose body never started. A first attempt leaves nothing behind, whatever its
+/// binding.
 pub fn release(
     record: Option<Living>,
     attempt: &AttemptId,
@@ -183,16 +185,18 @@ pub fn release(
     settle(record, attempt, write, State::FailedFree)
 }
 
-/// The body still runs. Never shortens what the record has left.
+/// Renews the lease of an attempt whose body still runs. Never shortens the remaining life of the
+/// record.
 pub fn renew(record: Option<Living>, attempt: &AttemptId, lease: Duration) -> Step<Updated> {
     hold(record, attempt, |head| Write::Extend {
         ttl: head.attempt.claim.linger().saturating_add(lease),
     })
 }
 
-/// An operator removes a record. A held one only with `force`, and then the key is freed by a
-/// tombstone, so that the attempt that held it is superseded. A tombstone stays: without it the
-/// attempt could write its answer after all. But it binds nobody from here on.
+/// Removes a record for an operator. One that is held is removed only with `force`, and a tombstone
+/// then frees the key, so that the attempt that held it is superseded. Forgetting a tombstone
+/// leaves it in place, because the attempt could otherwise still write its answer, but lifts its
+/// binding.
 pub fn forget(record: Option<Living>, force: bool) -> Step<Forgotten> {
     match record {
         None => (Forgotten::NotFound, Write::Keep),
@@ -210,8 +214,8 @@ pub fn forget(record: Option<Living>, force: bool) -> Step<Forgotten> {
     }
 }
 
-/// An operator found out what became of an attempt whose outcome was unknown. A value, if there
-/// is one, is carried by `resolve`.
+/// Ends an attempt whose outcome is unknown, as an operator has established it. The value, if there
+/// is one, is that of the request.
 pub fn resolve<V>(
     record: Option<Living>,
     resolution: &Resolution<V>,
@@ -231,7 +235,7 @@ pub fn resolve<V>(
     let write = match resolution {
         Resolution::Succeeded(_) => {
             let mut head = head;
-            // The answer is the operator's. The attempt that was lost may still come back with its own.
+            // The answer is the operator's. The lost attempt may still come back with its own.
             head.attempt.token = Token::NOBODY;
             put(&head, State::Succeeded, retention)
         }
@@ -250,7 +254,7 @@ fn take_over(last: &AttemptId, request: &BeginRequest) -> Step<Begun<()>> {
     grant(request.attempt(last.number.saturating_add(1), fence))
 }
 
-/// The shared rule of the verbs that hold a key on: by token, while the attempt has not ended.
+/// The shared rule of `arm` and `renew`: the token matches, and the attempt has not ended.
 fn hold(
     record: Option<Living>,
     attempt: &AttemptId,
@@ -266,7 +270,8 @@ fn hold(
     }
 }
 
-/// The shared rule of the terminal verbs: by token, first one wins, a repeat is fine.
+/// The shared rule of the verbs that end an attempt: the token matches, the first verb wins, and a
+/// repeat of it is accepted.
 fn settle(
     record: Option<Living>,
     attempt: &AttemptId,
@@ -301,8 +306,8 @@ fn put(head: &Head, state: State, ttl: Duration) -> Write {
     Write::Put { head: Head { state, ..*head }, ttl }
 }
 
-/// The key is free. The fingerprint alone says whether it is bound: a record has no other place for
-/// it that every version reads.
+/// Frees the key. The fingerprint alone says whether the key stays bound: a record has no other
+/// field for this that every version reads.
 fn free(head: &Head, binding: Binding, ttl: Duration) -> Write {
     let mut head = Head { state: State::FailedFree, ..*head };
     if binding == Binding::Lifted {

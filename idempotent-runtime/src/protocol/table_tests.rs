@@ -1,4 +1,4 @@
-//! The state table, row by row, and what must hold after any sequence of verbs.
+//! The state table, row by row, and its invariants under any sequence of verbs.
 
 use super::*;
 use crate::fingerprint::Fingerprint;
@@ -20,7 +20,7 @@ const LINGER: Duration = Duration::from_secs(300);
 const RETENTION: Duration = Duration::from_secs(200);
 const TICK: Duration = Duration::from_millis(1);
 
-/// The owner of the records in these tests, and somebody else.
+/// The owner of the records in these tests, and another caller.
 const OWNER: u8 = 1;
 const STRANGER: u8 = 2;
 
@@ -60,7 +60,8 @@ impl Situation {
         }
     }
 
-    /// The first attempt of [`OWNER`] in this situation, without a fingerprint, `retry`.
+    /// The record of a first attempt by [`OWNER`] in this situation, without a fingerprint,
+    /// `retry`.
     fn record(self) -> Living {
         let ttl = if self == Self::Running { LEASE + LINGER } else { LINGER };
         Living { head: Head { attempt: attempt(OWNER), state: self.state() }, ttl }
@@ -129,16 +130,16 @@ fn window(mark: u8) -> BeginRequest {
     BeginRequest { claim: Claim::Window { window: RETENTION }, ..request(mark) }
 }
 
-/// What is expected of a record after a verb, beside the answer.
+/// The expected change to a record after a verb.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Kept,
     Gone,
-    /// This state, for so long; all else as it was. A free key is bound to no payload.
+    /// This state, for this long; all else as it was. A free key is bound to no payload.
     Becomes(State, Duration),
-    /// Free for so long, and bound to its payload.
+    /// Free for this long, and bound to its payload.
     StaysBound(Duration),
-    /// As it was, for so long at least.
+    /// As it was, for at least this long.
     LivesFor(Duration),
 }
 

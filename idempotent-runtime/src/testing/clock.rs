@@ -31,7 +31,7 @@ use std::time::Duration;
 pub struct ManualClock(Arc<Manual>);
 
 impl ManualClock {
-    /// A clock that stands still.
+    /// Creates a clock that stands still.
     pub fn new() -> Self {
         Self(Arc::new(Manual::new()))
     }
@@ -42,7 +42,7 @@ impl ManualClock {
         Clock::manual(Arc::clone(&self.0))
     }
 
-    /// Moves the clock, and wakes whoever slept until then.
+    /// Moves the clock, and wakes the tasks whose sleep is over.
     pub fn advance(&self, by: Duration) {
         self.0.advance(by);
     }

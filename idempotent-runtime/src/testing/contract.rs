@@ -1,7 +1,7 @@
-//! What every store must do, as tests that run on any of them.
+//! The contract of every store, as tests that run on any of them.
 //!
-//! Whoever writes a store implements [`Subject`] for it and writes one line, which makes one test
-//! of each case:
+//! The author of a store implements [`Subject`] for it and writes one line, which makes a test of
+//! each case:
 //!
 //! ```
 //! # #[allow(unused)]

@@ -1,20 +1,20 @@
-//! What reads bytes that anybody may have written, and what must hold of it for any bytes.
+//! Decoders of bytes from outside, and the properties that they have for any bytes.
 //!
-//! Each function panics if it does not hold, and says whether the bytes were read. Fuzzing and the
-//! property tests call the same ones.
+//! Each function panics if a property does not hold, and returns `true` if the bytes were read. The
+//! fuzz targets and the property tests call the same functions.
 
 use crate::codec::{CodecError, Codecs};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// The record of a key in Redis.
+/// Reads the record of a key in Redis.
 #[cfg(feature = "redis")]
 pub fn record(bytes: &[u8]) -> bool {
     crate::store::wire::is_sound(bytes)
 }
 
-/// A stored value: its codec's byte, then what the codec wrote.
+/// Reads a stored value: the byte of its codec, then the codec's own bytes.
 pub fn stored_value(bytes: &[u8]) -> bool {
     type Typed = (String, Option<i64>, Vec<u8>, BTreeMap<String, bool>);
     #[cfg(feature = "encryption")]
@@ -27,7 +27,7 @@ pub fn stored_value(bytes: &[u8]) -> bool {
     comes_back::<serde_json::Value>(bytes) | comes_back::<Typed>(bytes)
 }
 
-/// Reads a value of this type. What was read is written, read and written as the same again.
+/// Reads a value of this type, and checks that writing and reading it again changes nothing.
 fn comes_back<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> bool {
     let codecs = Codecs::default();
     #[cfg(feature = "msgpack")]
@@ -46,7 +46,7 @@ fn comes_back<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> bool {
     true
 }
 
-/// Panics of a codec become errors, and must not hide here.
+/// Fails the test if the error is a caught panic of a codec.
 fn not_a_panic(error: CodecError) -> CodecError {
     assert!(!error.to_string().ends_with("panicked"), "{error}");
     error

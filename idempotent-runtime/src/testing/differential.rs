@@ -1,4 +1,5 @@
-//! A store against the state table: the same random calls, the same answers, the same records.
+//! Differential test of a store against the state table: the same random calls, the same answers,
+//! the same records.
 //!
 //! Each seed makes one sequence of verbs on a few keys, with time passing in between, late and
 //! repeated messages included. A failure names its seed and the calls that led to it.
@@ -20,10 +21,10 @@ use std::time::Duration;
 
 const KEYS: usize = 2;
 const CALLS: usize = 60;
-/// How many requests a key has known before only those are sent again.
+/// The number of requests per key, after which earlier ones are sent again.
 const REQUESTS: usize = 8;
 
-/// Every span is a multiple of this, so that it is clear what is over and what is not.
+/// The unit of spans, far above the slack, so that it is clear which of them are over.
 const UNIT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(1);
 
@@ -39,7 +40,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// ```
 ///
 /// # Panics
-/// The store answered or kept something else than the table.
+/// An answer or a record of the store differs from the table's.
 pub async fn check(subject: &dyn Subject, seeds: impl IntoIterator<Item = u64>) {
     for seed in seeds {
         check_one(subject, seed).await;
@@ -49,7 +50,7 @@ pub async fn check(subject: &dyn Subject, seeds: impl IntoIterator<Item = u64>) 
 /// Runs the sequence of one seed.
 ///
 /// # Panics
-/// The store answered or kept something else than the table.
+/// An answer or a record of the store differs from the table's.
 pub async fn check_one(subject: &dyn Subject, seed: u64) {
     assert!(subject.slack() <= MAX_SLACK, "the subject's slack is over {MAX_SLACK:?}");
     let mut run = Run::new(subject, seed);
@@ -58,7 +59,7 @@ pub async fn check_one(subject: &dyn Subject, seed: u64) {
     }
 }
 
-/// One sequence under way.
+/// A sequence in progress.
 struct Run<'a> {
     subject: &'a dyn Subject,
     store: std::sync::Arc<dyn Store>,
@@ -69,7 +70,7 @@ struct Run<'a> {
     history: String,
 }
 
-/// What is known of one key.
+/// The model of one key, and the requests and attempts sent for it.
 #[derive(Default)]
 struct Track {
     model: Model,
@@ -180,7 +181,7 @@ impl Track {
         Call::update(attempt, to)
     }
 
-    /// Mostly a new request, sometimes one that was sent before.
+    /// Returns a new request in most cases, otherwise one that was sent before.
     fn next_request(&mut self, dice: &mut Dice) -> BeginRequest {
         if self.requests.len() >= REQUESTS || (!self.requests.is_empty() && dice.one_in(4)) {
             return self.requests[dice.below(self.requests.len())];
@@ -190,7 +191,8 @@ impl Track {
         request
     }
 
-    /// Mostly the last attempt, sometimes an earlier one, sometimes one that never got an answer.
+    /// Returns the last attempt in most cases, otherwise an earlier one or one that never got an
+    /// answer.
     fn some_attempt(&self, dice: &mut Dice) -> AttemptId {
         match self.attempts.last() {
             Some(last) if !dice.one_in(3) => *last,
@@ -203,7 +205,7 @@ impl Track {
 /// Random choices, the same for the same seed.
 struct Dice {
     random: StdRng,
-    /// Whether the subject's clock stands still, so that single milliseconds can be told apart.
+    /// `true` if the subject's clock stands still, so that single milliseconds can be told apart.
     exact: bool,
 }
 
@@ -229,7 +231,7 @@ impl Dice {
         BINDINGS[self.below(BINDINGS.len())]
     }
 
-    /// How much time passes.
+    /// A time to pass between two calls.
     fn span(&mut self) -> Duration {
         let span = UNIT * [1, 1, 2, 3, 10, 20][self.below(6)];
         match self.below(4) {

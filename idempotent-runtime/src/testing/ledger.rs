@@ -4,7 +4,7 @@ use crate::sync::{Mutex, lock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Counts what bodies did, per key, outside the store under test. Clones share one count.
+/// Counts the runs of bodies per key, outside the store under test. Clones share one count.
 ///
 /// ```
 /// use idempotent_runtime::testing::Ledger;
@@ -32,12 +32,12 @@ use std::sync::Arc;
 pub struct Ledger(Arc<Mutex<BTreeMap<String, usize>>>);
 
 impl Ledger {
-    /// An empty ledger.
+    /// Creates an empty ledger.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A body ran for `key`. Returns how often it has run, this time included.
+    /// Counts a run of the body for `key`. Returns the number of runs, this one included.
     pub fn record(&self, key: impl Into<String>) -> usize {
         let mut ran = lock(&self.0);
         let count = ran.entry(key.into()).or_default();
@@ -45,17 +45,17 @@ impl Ledger {
         *count
     }
 
-    /// How often a body ran for `key`.
+    /// The number of runs for `key`.
     pub fn ran(&self, key: &str) -> usize {
         lock(&self.0).get(key).copied().unwrap_or(0)
     }
 
-    /// How often bodies ran for all keys together.
+    /// The number of runs for all keys together.
     pub fn total(&self) -> usize {
         lock(&self.0).values().sum()
     }
 
-    /// Every key for which a body ran, and how often.
+    /// Every key for which a body ran, with its number of runs.
     pub fn entries(&self) -> BTreeMap<String, usize> {
         lock(&self.0).clone()
     }

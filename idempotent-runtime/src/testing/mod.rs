@@ -1,7 +1,7 @@
-//! For tests: a test that a function runs once, a clock that can be moved, a store with faults,
-//! and a contract suite for stores.
+//! Test utilities: a check that a function runs once, a movable clock, a store with faults, and a
+//! contract suite for stores.
 //!
-//! The test that every idempotent function deserves, ten calls at once and a repeat:
+//! A test for any idempotent function, with ten calls at once and a repeat:
 //!
 //! ```
 //! use idempotent_runtime::testing::assert_runs_once;
@@ -19,8 +19,8 @@
 //! # }
 //! ```
 //!
-//! Tests wait for conditions, never for time: a [`ManualClock`] moves when it is told to, and a
-//! [`FaultStore`] says when a call has arrived and holds it until the test lets it go.
+//! Tests wait for conditions, never for time: a [`ManualClock`] moves only when a test moves it,
+//! and a [`FaultStore`] reports the arrival of a call and holds it until the test lets it go.
 
 mod clock;
 pub mod contract;
@@ -45,8 +45,8 @@ use std::sync::Arc;
 
 /// Runs `future` with `instance` in the place of the installed one.
 ///
-/// Each test gets an instance of its own, and none has to install anything. It does not cross
-/// `tokio::spawn`: wrap the spawned future as well.
+/// This gives each test its own instance, without installing one. It does not cross `tokio::spawn`:
+/// wrap the spawned future too.
 ///
 /// ```
 /// use idempotent_runtime::testing::scoped;

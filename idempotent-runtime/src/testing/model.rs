@@ -1,4 +1,4 @@
-//! The state table as a store of one record, and calls that can be made on it and on a real one.
+//! The state table as a store of one record, and calls for it and for a real store.
 
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
@@ -29,7 +29,7 @@ pub(super) enum Reply {
 }
 
 impl Call {
-    /// The holder of an attempt says how it goes.
+    /// A report on an attempt by its holder.
     pub(super) fn update(attempt: AttemptId, to: Progress) -> Self {
         Self::Update(Update { attempt, to })
     }
@@ -49,7 +49,7 @@ impl Call {
 }
 
 impl Reply {
-    /// Whether a store may answer this where the table says `expected`.
+    /// `true` if a store may give this answer where the table gives `expected`.
     pub(super) fn agrees(&self, expected: &Self, slack: Duration) -> bool {
         match (self, expected) {
             (
@@ -65,12 +65,12 @@ impl Reply {
     }
 }
 
-/// Whether `left` is what is left of `expected` after at most `slack`.
+/// `true` if `left` is the rest of `expected` after at most `slack`.
 pub(super) fn is_left(left: Duration, expected: Duration, slack: Duration) -> bool {
     left <= expected && left >= expected.saturating_sub(slack)
 }
 
-/// Whether a store may show this record where the table says `expected`.
+/// `true` if a store may return this record where the table has `expected`.
 pub(super) fn records_agree(
     shown: Option<&Record>,
     expected: Option<&Record>,
@@ -87,7 +87,7 @@ pub(super) fn records_agree(
     }
 }
 
-/// What the table says about one record.
+/// The state table, applied to one record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     record: Option<Record>,
@@ -137,7 +137,7 @@ impl Model {
     }
 }
 
-/// Both bindings that a verb which frees a key can carry.
+/// Both bindings that the verbs which free a key can carry.
 pub(super) const BINDINGS: [Binding; 2] = [Binding::Lifted, Binding::Kept];
 
 /// Two payloads that differ.

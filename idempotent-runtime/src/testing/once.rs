@@ -1,4 +1,4 @@
-//! The test that a function runs once.
+//! A check that a function runs once.
 
 use super::{FaultStore, Verb, scoped};
 use crate::instance::Idempotency;
@@ -8,14 +8,14 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Calls a function `times` at once and once more afterwards, and checks that its body ran once
-/// and that all who got an answer got the same one, which is returned.
+/// Makes `times` calls at once and one more afterwards, and checks that the body ran once and that
+/// all answers are equal. Returns the answer.
 ///
-/// `call` makes one call with the same key each time. The calls meet on a store of their own, so
-/// nothing has to be installed. In reject mode the repeats are refused, and that is fine; the body
-/// must not fail, for an error frees the key.
+/// `call` makes one call with the same key each time. The calls share a store of their own, so no
+/// instance has to be installed. In reject mode the repeat calls are refused, which passes. The
+/// body must not fail, because an error frees the key.
 ///
-/// A function that names its instance (`with = ..`) does not see this store: count its runs with a
+/// A function that names its instance (`with = ..`) does not use this store: count its runs with a
 /// [`Ledger`](super::Ledger) instead.
 ///
 /// ```
@@ -69,7 +69,7 @@ where
     first
 }
 
-/// All outputs, in order. All futures are started before the first is waited for.
+/// Returns all outputs, in order. All futures are started before the first is awaited.
 async fn at_once<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut running: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     let mut outputs: Vec<Option<F::Output>> = running.iter().map(|_| None).collect();

@@ -29,7 +29,7 @@ fn arming_turns_a_held_key_into_one_that_blocks_and_renews_its_lease() {
 fn arming_again_changes_nothing_but_the_life_of_the_record() {
     let record = armed(Situation::Running);
     for sent in [attempt(OWNER), record.head.attempt] {
-        // What is written stays, whatever a copy says.
+        // The linger that was written first stays, whatever a later copy says.
         for linger in [BLOCK_LINGER, BLOCK_LINGER * 2] {
             let (answer, write) = arm(Some(record), &sent, linger);
             assert_eq!(answer, Updated::Done);

@@ -1,4 +1,4 @@
-//! How attempts end: every verb in every situation, by its owner and by a stranger.
+//! Ends of attempts: every verb in every situation, by the owner and by a stranger.
 
 use super::*;
 use Then::{Becomes, Gone, Kept, LivesFor, StaysBound};
@@ -75,7 +75,7 @@ fn a_free_failure_keeps_number_fence_and_token_but_binds_no_payload() {
     assert_eq!(freed.head.attempt, kept);
 }
 
-/// What the verbs that free a key do to one that is held, where the binding is kept.
+/// Checks a verb that frees a key on held records, with the binding kept.
 fn check_kept_binding(verb: impl Fn(Option<Living>, &AttemptId) -> Step<Updated>, taken: Updated) {
     check_rows(
         |record| record.number(2).bound_to("payload"),

@@ -1,4 +1,4 @@
-//! What an operator does by key: `forget` and `resolve`.
+//! The verbs of operators: `forget` and `resolve`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What must hold after any sequence of verbs, late and repeated ones included.
+//! Invariants under any sequence of verbs, late and repeated ones included.
 
 use super::*;
 use proptest::prelude::*;
@@ -40,14 +40,14 @@ fn binding() -> impl Strategy<Value = Binding> {
     prop::sample::select(vec![Binding::Lifted, Binding::Kept])
 }
 
-/// Spans around the ends of leases and records, on the spot and one tick beside it.
+/// Spans up to the ends of leases and records, exactly and one tick more or less.
 fn span() -> impl Strategy<Value = Duration> {
     let around = |span: Duration| vec![span - TICK, span, span + TICK];
     let spans = [TICK, LEASE, LINGER, RETENTION, LEASE + LINGER].into_iter().flat_map(around);
     prop::sample::select(spans.collect::<Vec<_>>())
 }
 
-/// One request per mark: whoever begins again sends the same one.
+/// One request per mark: a caller that begins again sends the same request.
 fn requests() -> impl Strategy<Value = HashMap<u8, BeginRequest>> {
     let payload = prop::option::of(prop::sample::select(vec!["one", "two"]));
     let claim = prop::sample::select(vec![
@@ -73,7 +73,7 @@ struct World {
 }
 
 impl World {
-    /// What this mark was granted, or thinks it was if it never got an answer.
+    /// The attempt that this mark was granted, or assumes to be if it never got an answer.
     fn attempt(&self, mark: u8) -> AttemptId {
         self.granted.get(&mark).copied().unwrap_or_else(|| self.requests[&mark].first_attempt())
     }
@@ -190,7 +190,8 @@ impl World {
     }
 }
 
-/// Whether the table may let this request run: nobody else can be running and nothing is stored.
+/// `true` if the table may grant this request: no other attempt can be running and no answer is
+/// stored.
 fn may_start(record: Option<Living>, request: &BeginRequest) -> bool {
     let Some(Living { head, ttl }) = record else { return true };
     let own = head.attempt.token == request.token;
@@ -205,7 +206,7 @@ fn may_start(record: Option<Living>, request: &BeginRequest) -> bool {
     }
 }
 
-/// What holds between any two states of one kept record.
+/// Checks the invariants between any two states of one kept record.
 fn check_progress(before: Living, after: Living) {
     let (old, new) = (before.head, after.head);
     if [old.attempt.token, Token::NOBODY].contains(&new.attempt.token) {

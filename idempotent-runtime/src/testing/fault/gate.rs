@@ -1,4 +1,4 @@
-//! Holds calls until a test lets them go.
+//! A gate that holds calls until a test lets them go.
 
 use crate::sync::{Mutex, lock};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use tokio::sync::Notify;
 /// Holds the calls of one verb. Made by [`FaultStore::hold`](super::FaultStore::hold) and
 /// [`hold_after`](super::FaultStore::hold_after).
 ///
-/// Dropping it opens it, so that a test that fails leaves nothing behind that hangs.
+/// Dropping the gate opens it, so that a failing test leaves no call hanging.
 #[derive(Debug)]
 #[must_use = "a gate opens when it is dropped"]
 pub struct Gate(Arc<Barrier>);
 
-/// What a gate and the calls before it share.
+/// The state that a gate shares with the calls it holds.
 #[derive(Debug, Default)]
 pub(super) struct Barrier {
     state: Mutex<State>,
@@ -22,7 +22,7 @@ pub(super) struct Barrier {
 #[derive(Debug, Default)]
 struct State {
     arrived: usize,
-    /// How many of those that arrived may go on.
+    /// The number of arrived calls that may go on.
     admitted: usize,
     open: bool,
 }
@@ -37,12 +37,12 @@ impl Gate {
         self.0.until(|state| state.arrived >= calls).await;
     }
 
-    /// Lets the next `calls` calls go on, those that wait first, in the order of their arrival.
+    /// Lets the next `calls` calls go on, in the order of their arrival.
     pub fn admit(&self, calls: usize) {
         self.0.change(|state| state.admitted += calls);
     }
 
-    /// Lets all calls go on, those that come later too.
+    /// Lets all calls go on, including later ones.
     pub fn open(&self) {
         self.0.change(|state| state.open = true);
     }

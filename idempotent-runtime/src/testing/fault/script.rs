@@ -1,4 +1,4 @@
-//! What is to happen to which call, and what has happened.
+//! The script of a faulty store: faults and gates for calls to come, and counts of past calls.
 
 use super::gate::Barrier;
 use super::{Fault, Verb};
@@ -26,7 +26,7 @@ struct State {
     late: Vec<LateCall>,
 }
 
-/// The lines of one verb.
+/// The script of one verb.
 #[derive(Default)]
 pub(super) struct Lines {
     pub(super) calls: usize,
@@ -37,7 +37,7 @@ pub(super) struct Lines {
     pub(super) after: Option<Arc<Barrier>>,
 }
 
-/// What happens to one call.
+/// The fault and the gates of one call.
 pub(super) struct Plan {
     pub(super) fault: Option<Fault>,
     pub(super) before: Option<Arc<Barrier>>,
@@ -45,7 +45,7 @@ pub(super) struct Plan {
 }
 
 impl Script {
-    /// A call has come.
+    /// Counts a call, and returns its plan.
     pub(super) fn enter(&self, verb: Verb) -> Plan {
         let plan = self.change(verb, |lines| {
             lines.calls += 1;
@@ -56,7 +56,7 @@ impl Script {
         plan
     }
 
-    /// A call was answered.
+    /// Counts an answer.
     pub(super) fn leave(&self, verb: Verb) {
         self.change(verb, |lines| lines.answers += 1);
         self.changed.notify_waiters();
