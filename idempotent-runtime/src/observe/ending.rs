@@ -1,6 +1,6 @@
 //! The outcomes of a call.
 
-/// How a call ended. Every call ends in exactly one of these.
+/// The outcome of a call. Every call ends in exactly one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Ending {

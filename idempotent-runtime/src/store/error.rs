@@ -1,10 +1,10 @@
-//! Why a store could not answer.
+//! Errors of stores.
 
 use crate::causes::unsaid;
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Why a store could not answer.
+/// Error of a store that could not answer a verb.
 #[derive(Debug)]
 pub struct StoreError(Box<Inner>);
 
@@ -16,7 +16,7 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// What kind of trouble a store is in.
+/// The kind of a [`StoreError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -68,7 +68,7 @@ impl StoreError {
         self
     }
 
-    /// What kind of trouble it is.
+    /// Returns the kind of the error.
     pub fn kind(&self) -> StoreErrorKind {
         self.0.kind
     }

@@ -115,8 +115,8 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
 
     /// Watches a record from now on: the [`Watch`] wakes when the record may have changed.
     ///
-    /// Whoever watches looks again after this returns, so a change between two looks is never
-    /// missed. The provided method returns a watch that never wakes; waiters then poll.
+    /// The caller loads the record again after this returns, so that it misses no change in
+    /// between. The provided method returns a watch that never wakes; waiters then poll.
     fn watch<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Watch> {
         let _ = key;
         StoreFuture::ready(Ok(Watch::never()))
@@ -368,13 +368,13 @@ impl Verb {
 /// Called with the key of a record that an operator freed, as [`RecordKey::as_str`] gives it.
 pub type Freed = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What [`Store::maintain`] did.
+/// Result of [`Store::maintain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Maintenance {
-    /// How many expired records were removed.
+    /// The number of expired records that were removed.
     pub expired: u64,
-    /// Whether there is more to remove now.
+    /// `true` if there is more to remove now.
     pub more: bool,
 }
 
@@ -385,7 +385,7 @@ impl Maintenance {
     }
 }
 
-/// What a store holds.
+/// Number and size of the records in a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {

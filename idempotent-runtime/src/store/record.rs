@@ -1,4 +1,4 @@
-//! What a store holds for one key, and what the verbs carry.
+//! The record that a store holds for one key, and its parts.
 //!
 //! Records hold no absolute time. A store knows how long a record still lives (its time to live),
 //! and everything else follows from that: the lease of a processing record is alive while it has
@@ -48,15 +48,15 @@ impl fmt::Debug for Token {
 /// One grant to run the body. Later verbs carry all of it and are compared by its token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptId {
-    /// Who holds the grant.
+    /// The token of the caller that holds the grant.
     pub token: Token,
     /// 1 for the first attempt under a record, 2 for the next.
     pub number: u32,
     /// Greater than that of every earlier attempt under the same record.
     pub fence: u64,
-    /// What the caller's payload was, if it gave one.
+    /// The fingerprint of the caller's payload, if it gave one.
     pub fingerprint: Option<Fingerprint>,
-    /// How the key is held.
+    /// The terms on which the key is held.
     pub claim: Claim,
 }
 
@@ -75,7 +75,7 @@ impl AttemptId {
     }
 }
 
-/// Where a record stands.
+/// The state of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -99,7 +99,7 @@ pub enum State {
 pub struct Head {
     /// The attempt that wrote the record last.
     pub attempt: AttemptId,
-    /// Where the record stands.
+    /// The state of the record.
     pub state: State,
 }
 
@@ -113,7 +113,7 @@ impl Head {
         Self { attempt, state }
     }
 
-    /// How much of the lease is left for a record that still lives for `ttl`; zero when it is over.
+    /// The rest of the lease of a record that still lives for `ttl`; zero when the lease is over.
     pub fn lease_left(&self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.attempt.claim.linger())
     }
@@ -127,7 +127,7 @@ pub struct Record {
     pub head: Head,
     /// The stored answer, encoded; `None` where there is none or it was not kept.
     pub value: Option<Value>,
-    /// How long the record still lives.
+    /// The time that the record still lives.
     pub ttl: Duration,
 }
 
@@ -167,28 +167,29 @@ impl fmt::Debug for Value {
     }
 }
 
-/// How a key is held.
+/// The terms on which a key is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Claim {
     /// For one attempt, with a lease that is renewed until a terminal verb.
     Lease {
-        /// How long others stay away without a sign of life.
+        /// The time for which other callers stay away after the grant or its last renewal.
         lease: Duration,
-        /// How long the record lives on after its lease.
+        /// The time that the record lives on after its lease.
         linger: Duration,
-        /// What an attempt that never ends means for the next one.
+        /// The effect that an attempt that never ends has on the next one.
         abandon: Abandon,
     },
     /// For a fixed time; nothing follows.
     Window {
-        /// How long, from now.
+        /// The length of the window, from the moment it is granted.
         window: Duration,
     },
 }
 
 impl Claim {
-    /// How long others stay away without a sign of life. A window has no lease.
+    /// The time for which other callers stay away after the grant or its last renewal. Zero for a
+    /// window, which has no lease.
     pub fn lease(&self) -> Duration {
         match *self {
             Self::Lease { lease, .. } => lease,
@@ -196,7 +197,7 @@ impl Claim {
         }
     }
 
-    /// How long the record lives without a sign of life, the lease aside.
+    /// The time that the record lives on after its lease; for a window, the length of the window.
     pub fn linger(&self) -> Duration {
         match *self {
             Self::Lease { linger, .. } => linger,
@@ -204,7 +205,8 @@ impl Claim {
         }
     }
 
-    /// What an attempt that never ends means for the next one. The end of a window frees its key.
+    /// The effect that an attempt that never ends has on the next one. The end of a window frees
+    /// its key.
     pub fn abandon(&self) -> Abandon {
         match *self {
             Self::Lease { abandon, .. } => abandon,
@@ -212,7 +214,7 @@ impl Claim {
         }
     }
 
-    /// How long a record that is held like this lives if nothing follows.
+    /// The time to live of a record that is held on these terms and not renewed.
     pub fn ttl(&self) -> Duration {
         self.lease().saturating_add(self.linger())
     }

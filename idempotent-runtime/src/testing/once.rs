@@ -103,7 +103,7 @@ mod tests {
         Idempotency::from_engine(Arc::clone(&install::engine().unwrap()))
     }
 
-    /// What an attributed function does, by hand.
+    /// Runs an operation by hand, the way an attributed function does.
     async fn call(mode: crate::config::Mode, ledger: &Ledger) -> Result<usize, Error> {
         let instance = of_task();
         let operation = instance.operation("o").key(1).mode(mode);

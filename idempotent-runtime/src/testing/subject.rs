@@ -42,13 +42,13 @@ pub trait Subject: Send + Sync {
     /// Lets `by` pass for the records of `keys`; it may pass for others too.
     fn step<'a>(&'a self, keys: &'a [RecordKey], by: Duration) -> StoreFuture<'a, ()>;
 
-    /// How much time may pass by itself while one case runs. Zero if the clock stands still
-    /// between steps; at most [`MAX_SLACK`].
+    /// The time that may pass by itself while one case runs. Zero if the clock stands still between
+    /// steps; at most [`MAX_SLACK`].
     fn slack(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether its watches wake at all. A store whose [`watch`](Store::watch) is the provided one
+    /// `true` if its watches wake at all. A store whose [`watch`](Store::watch) is the provided one
     /// says no.
     fn wakes(&self) -> bool {
         true

@@ -1,4 +1,4 @@
-//! How much the store may hold, and how much it does.
+//! Bounds of the store, and counters of the records and bytes it holds.
 //!
 //! Each shard counts for itself and reports in lots, so that threads do not fight over one counter.
 //! Small bounds are exact; large ones may be overshot by a thousandth.
@@ -9,7 +9,7 @@ use crate::store::Usage;
 use crate::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::fmt;
 
-/// What one shard has not reported yet.
+/// Changes of one shard that it has not reported yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     entries: i64,
@@ -20,7 +20,7 @@ pub(super) struct Tally {
 pub(super) struct Budget {
     max_entries: u64,
     max_bytes: u64,
-    /// How much a shard may keep to itself.
+    /// The largest change that a shard may leave unreported.
     slack: Tally,
     entries: AtomicI64,
     bytes: AtomicI64,
@@ -38,7 +38,7 @@ impl Budget {
         }
     }
 
-    /// Whether another record with this key fits. Racing callers may overshoot by one each.
+    /// `true` if another record with this key fits. Racing callers may overshoot by one each.
     pub(super) fn admits(&self, tally: &Tally, key: &RecordKey) -> bool {
         self.usage([*tally]).entries < self.max_entries && self.has_bytes(tally, key_cost(key))
     }
@@ -69,7 +69,7 @@ impl Budget {
         }
     }
 
-    /// What was reported, and what these shards have not reported yet.
+    /// The sum of what was reported and what these shards have not reported yet.
     pub(super) fn usage(&self, unreported: impl IntoIterator<Item = Tally>) -> Usage {
         let mut entries = self.entries.load(Relaxed);
         let mut bytes = self.bytes.load(Relaxed);

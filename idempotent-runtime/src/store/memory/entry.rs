@@ -121,7 +121,7 @@ impl Entry {
         self.key == *key
     }
 
-    /// Whether an answer, rather than somebody's right to run, would be lost with this entry.
+    /// `true` if the entry holds an answer, rather than the right of an attempt to run.
     pub(super) fn is_answer(&self) -> bool {
         matches!(self.state(), State::Succeeded | State::FailedFinal)
     }
@@ -157,7 +157,7 @@ impl Entry {
         Some(Listed::new(self.key.clone(), self.head(), self.life(now)?, value_bytes))
     }
 
-    /// What this entry costs: itself, its bytes, and its share of table and expiry index.
+    /// The memory cost of this entry: itself, its bytes, and its share of table and expiry index.
     pub(super) fn cost(&self) -> u64 {
         let value = self.value.as_ref().map_or(0, value_cost);
         let fingerprint = self.fingerprint.as_ref().map_or(0, |_| ALLOCATION);
@@ -193,7 +193,8 @@ impl Entry {
     }
 }
 
-/// What an allocation costs beside its bytes: two counters, the allocator's own word, rounding.
+/// The overhead of an allocation beside its bytes: two counters, the allocator's own word,
+/// rounding.
 const ALLOCATION: u64 = 32;
 
 /// The cost of an entry without a value.
@@ -202,7 +203,7 @@ pub(super) fn key_cost(key: &RecordKey) -> u64 {
     size_of::<Entry>() as u64 + TABLE_AND_EXPIRY + ALLOCATION + key.as_str().len() as u64
 }
 
-/// What a value adds to the cost of an entry.
+/// The cost that a value adds to its entry.
 pub(super) fn value_cost(value: &Value) -> u64 {
     ALLOCATION + value.as_bytes().len() as u64
 }

@@ -1,6 +1,6 @@
-//! Finds what has expired without looking at what has not.
+//! Finds the records that have expired without looking at those that have not.
 //!
-//! Each record stands in one bucket of about a second. When its bucket is due the record is
+//! Each record is in one bucket of about a second. As soon as its bucket is due the record is
 //! removed, or moved to the bucket of its real expiry if that has moved since. Renewing and
 //! completing therefore cost nothing here, unless they bring the expiry forward.
 
@@ -49,7 +49,7 @@ impl Expiry {
         hash.map(|hash| (bucket, hash))
     }
 
-    /// How many hashes stand in the buckets, with a record behind them or without.
+    /// The number of hashes in the buckets, including those whose record is gone.
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -1,7 +1,7 @@
 //! The embedded store: records in this process, sharded, bounded, with a clock of its own.
 //!
 //! Every verb locks one shard for a few hundred nanoseconds; keys of different shards never meet.
-//! When the store is full it refuses new keys; it forgets nothing that has not expired.
+//! A full store refuses new keys; it forgets nothing that has not expired.
 
 mod budget;
 mod entry;
@@ -29,11 +29,11 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 const SHARDS: usize = shards(64);
-/// How many expired records one background step removes while it holds a shard.
+/// Number of expired records that one background step removes while it holds a shard.
 const SWEEP_STEP: usize = 1024;
-/// How many such steps are taken at a time.
+/// Number of such steps in one call of `maintain`.
 const SWEEP_STEPS: usize = 8;
-/// How often a `begin` looks for room that other callers may take before it.
+/// Number of times that a `begin` looks for room, since other callers may take it first.
 const ROOM_TRIES: usize = 8;
 
 /// Bounds and clock of a [`MemoryStore`].
@@ -62,22 +62,23 @@ impl MemoryOptions {
         Self::default()
     }
 
-    /// How many records the store holds at most. A `begin` beyond is refused.
+    /// The maximum number of records. A `begin` beyond it is refused.
     #[must_use]
     pub fn max_entries(mut self, entries: u64) -> Self {
         self.max_entries = entries;
         self
     }
 
-    /// How many bytes the records take at most. A `begin` beyond is refused; a value beyond is not
-    /// kept, though its success is.
+    /// The maximum number of bytes that the records take. A `begin` beyond it is refused; a value
+    /// beyond it is not kept, though its success is.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = bytes;
         self
     }
 
-    /// When full, drop answers instead of refusing, roughly those first that would expire soonest.
+    /// Drops answers when the store is full, instead of refusing new keys. Answers that expire soon
+    /// go first, roughly.
     ///
     /// This gives up the promise that a stored success is never followed by another start: a key
     /// whose answer was dropped runs again.

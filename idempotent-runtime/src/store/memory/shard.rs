@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How many expired records an access to a shard removes on its way.
+/// Number of expired records that each access to a shard removes.
 pub(super) const SWEEP_ON_ACCESS: usize = 4;
 
 /// An entry and the hash of its key. Boxed, so that the empty places of the table are small; the
@@ -29,18 +29,18 @@ pub(super) struct Shard {
     pub(super) tally: Tally,
     expiry: Expiry,
     watchers: HashMap<Box<str>, Weak<Notify>>,
-    /// When `watchers` is this large, those that nobody holds any more are removed.
+    /// The size of `watchers` at which those without a waiter are removed.
     prune_at: usize,
 }
 
-/// How a record was written.
+/// Result of writing a record: complete, or without its value for lack of room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Put {
     Done,
     WithoutValue,
 }
 
-/// How far a sweep came.
+/// Result of a sweep: all expired records are removed, or there may be more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swept {
     All { removed: u64 },
@@ -94,8 +94,8 @@ impl Shard {
         }
     }
 
-    /// Makes the expiry index anew when most of it has no record behind it. Whatever ends a record,
-    /// or its life, early leaves a hash in a later bucket.
+    /// Rebuilds the expiry index when most of it has no record behind it. A record that is removed,
+    /// or whose expiry is brought forward, leaves a hash in a later bucket.
     fn drop_stale(&mut self) {
         const SLACK: usize = 64;
         if self.expiry.len() <= 4 * self.table.len() + SLACK {
@@ -187,7 +187,8 @@ impl Shard {
         Watch::armed(notify)
     }
 
-    /// Who watches `key`, to be woken when the shard is no longer locked: a waker may do anything.
+    /// Removes the watchers of `key`, to be woken when the shard is no longer locked: a waker may
+    /// do anything.
     #[must_use]
     pub(super) fn take_watchers(&mut self, key: &RecordKey) -> Option<Arc<Notify>> {
         if self.watchers.is_empty() {
@@ -224,7 +225,7 @@ impl Shard {
         entries.map(|(_, entry)| &**entry)
     }
 
-    /// How many hashes the expiry index holds.
+    /// The number of hashes in the expiry index.
     #[cfg(test)]
     pub(super) fn indexed(&self) -> usize {
         self.expiry.len()

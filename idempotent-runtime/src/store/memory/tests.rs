@@ -55,7 +55,7 @@ fn indexed(store: &MemoryStore) -> u64 {
     store.shards.iter().map(|shard| lock(shard).indexed() as u64).sum()
 }
 
-/// How many records one maintenance removes here.
+/// Number of records that one call of `maintain` removes here.
 const SLICE: u64 = (SWEEP_STEPS * SWEEP_STEP) as u64;
 
 /// More than two slices. Two steps a shard: the slice is one for all shards, not one for each.

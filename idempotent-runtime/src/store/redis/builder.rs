@@ -1,4 +1,4 @@
-//! How a [`RedisStore`] is set up.
+//! The builder of a [`RedisStore`].
 
 use super::RedisStore;
 use super::error::{Failure, classify, misconfigured};
@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a [`RedisStore`] reaches its servers, and what it demands of them.
+/// Builder of a [`RedisStore`]: its servers, the ways to reach them, and the demands on them.
 ///
 /// ```no_run
 /// use idempotent_runtime::store::RedisStore;
@@ -44,7 +44,7 @@ pub struct RedisBuilder {
     tls: Tls,
 }
 
-/// Where the servers are, as it was given.
+/// The servers as the caller named them: by addresses, or by a connection.
 enum Place {
     Single(ConnectionInfo),
     Cluster(Vec<ConnectionInfo>),
@@ -53,7 +53,7 @@ enum Place {
     GivenCluster(ClusterConnection),
 }
 
-/// How to log in where the address does not say.
+/// Credentials and database, for addresses that do not name them.
 #[derive(Default)]
 struct Login {
     user: Option<String>,
@@ -98,7 +98,8 @@ impl RedisBuilder {
         }))
     }
 
-    /// How long a server may take to answer, and to take a connection; two seconds if not set.
+    /// The time that a server may take to answer, and to accept a connection. Two seconds by
+    /// default.
     ///
     /// A command that was not answered in time may have taken effect all the same. The connection
     /// it was sent on is replaced. Leases should be three times as long: an instance warns of one
@@ -135,7 +136,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Accepts servers that evict records when they are full. What they evict is forgotten: bodies
+    /// Accepts servers that evict records when they are full. Evicted records are forgotten: bodies
     /// whose answers are evicted run again. Without this, such a server is refused whenever a
     /// connection to it is made.
     pub fn allow_eviction(mut self) -> Self {

@@ -1,15 +1,15 @@
-//! What a server has, and which commands follow from that.
+//! Features of a server, and the commands to use with them.
 //!
-//! Found out from the server's version at connect. A server that says more than it has is found out
-//! by its first refusal, which has no effect: from then on the commands that every server has are
-//! used.
+//! They follow from the server's version, which is read at connect. A server that lacks a command
+//! of its version refuses it, which has no effect: from then on the commands that every server has
+//! are used.
 
 use super::error::misconfigured;
 use crate::store::StoreError;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-/// Which server, in which version.
+/// Product and version of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServerVersion {
     product: Product,
@@ -60,7 +60,7 @@ pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// How a record is deleted if it has not changed.
+/// The command that deletes a record if it has not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeleteIfEqual {
     Script,
@@ -70,7 +70,7 @@ pub(super) enum DeleteIfEqual {
     Delifeq,
 }
 
-/// What the server has.
+/// The features of the server.
 #[derive(Debug)]
 pub(super) struct Features {
     set_nx_get: AtomicBool,

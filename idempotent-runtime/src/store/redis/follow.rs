@@ -2,9 +2,9 @@
 //! names another.
 //!
 //! A master that is replaced goes on taking writes until the sentinels have told it, which takes
-//! them up to ten seconds and more. What it grants meanwhile is lost. So the store does not wait
-//! for a refusal: it listens to every sentinel, asks each once a second beneath that, and ends all
-//! its connections when the master changes.
+//! them up to ten seconds and more. Its grants during that time are lost. So the store does not
+//! wait for a refusal: it listens to every sentinel, asks each once a second beneath that, and ends
+//! all its connections when the master changes.
 //!
 //! This happens on a thread of its own: a runtime that is blocked or not driven would learn of the
 //! change too late. The thread ends with the store. It also ends when the store has not been used

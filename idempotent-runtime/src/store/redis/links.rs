@@ -59,7 +59,7 @@ struct Current {
     generation: Generation,
 }
 
-/// When the next connection may be tried.
+/// The pause before the next connection may be tried.
 struct Pause {
     backoff: Backoff,
     until: Option<Instant>,
@@ -90,7 +90,7 @@ impl Default for Pause {
     }
 }
 
-/// Why a command got no answer.
+/// The failure of a command: it was not sent, or got no usable answer.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// There is no connection. Nothing was sent.
@@ -161,7 +161,7 @@ impl Links {
         self.timeouts
     }
 
-    /// How many runtimes have a connection, or are about to.
+    /// The number of runtimes that have a connection, or are about to.
     pub(super) fn runtimes(&self) -> usize {
         lock(&self.by_runtime).len()
     }

@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many replicas must have a write, and how long to wait for them.
+/// The number of replicas that must have a write, and the time to wait for them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replication {
     pub(super) replicas: usize,

@@ -18,16 +18,16 @@ pub(super) struct Server {
     pub(super) links: Arc<Links>,
     pub(super) features: Features,
     pub(super) replication: Option<Replication>,
-    /// How the end of a record that others wait for is told.
+    /// The channel on which the end of a record is published.
     pub(super) publish: Publish,
 }
 
-/// How the end of a record is told to those who wait for it.
+/// The channel on which the end of a record is published to the callers that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Publish {
-    /// On one channel for all records.
+    /// One channel for all records.
     OneChannel,
-    /// On a channel of the record's own name, inside its shard.
+    /// A channel of the record's own name, inside its shard.
     ByName,
 }
 

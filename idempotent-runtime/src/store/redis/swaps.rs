@@ -1,7 +1,7 @@
 //! Swaps as commands: one round trip each, and one for many where the servers allow it.
 //!
-//! A swap has a way: the cheapest command that the server knows. What that command cannot do (a
-//! server that is full, a record that is marked, a script that the server has not seen) goes
+//! A swap has a way: the cheapest command that the server knows. A swap that this command cannot do
+//! (the server is full, the record is marked, the server has not seen the script) goes
 //! [`otherwise`](Server::otherwise).
 
 use super::answers::{Written, bytes_of, each_of, ttl_of};

@@ -1,4 +1,4 @@
-//! Where the servers are, and how a connection to them is made.
+//! Addresses of the servers, and connections to them.
 
 use super::error::{misconfigured, store_error};
 use super::master::Generation;
@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the servers are.
+/// The servers to connect to, or the connection that the caller handed in.
 #[derive(Clone)]
 pub(super) enum Target {
     Single(Client),
@@ -35,7 +35,7 @@ pub(super) struct Nodes {
     pub(super) tls: Tls,
 }
 
-/// How long to wait for a server.
+/// The times to wait for a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
     pub(super) connect: Duration,
@@ -79,7 +79,7 @@ fn install_crypto() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// What is pushed by a server, and the end of its connection.
+/// Callback for the messages that a server pushes, and for the end of its connection.
 pub(super) type OnPush = Arc<dyn Fn(PushInfo) + Send + Sync>;
 
 /// A connection of the caller's own, whatever its type.
@@ -202,7 +202,7 @@ impl Target {
         matches!(self, Self::Single(_) | Self::Sentinel(_))
     }
 
-    /// Whether a connection can be made that hears what servers publish.
+    /// `true` if a connection can be made that receives what the servers publish.
     pub(super) fn can_be_heard(&self) -> bool {
         !matches!(self, Self::Given(_) | Self::GivenCluster(_))
     }
@@ -282,7 +282,8 @@ fn retry_waits(response: Duration) -> [u64; 2] {
     [longest / 2, longest]
 }
 
-/// How many commands of one runtime are under way to a node at once. More only queue there.
+/// Maximum number of commands of one runtime that are under way to a node at once. More would only
+/// queue there.
 const CLUSTER_CONCURRENCY: usize = 256;
 
 /// Reads a URL, and sets what this crate needs.
@@ -314,7 +315,7 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// Why a connection to `place` could not be made, in words.
+/// The error for a connection to `place` that could not be made.
 fn unreachable(place: impl fmt::Display, error: RedisError) -> StoreError {
     let text = match error.kind() {
         ErrorKind::Parse => {
@@ -335,7 +336,7 @@ fn unreachable(place: impl fmt::Display, error: RedisError) -> StoreError {
     misconfigured(text).with_source(error)
 }
 
-/// Why a server cannot be used, in words.
+/// The error for a server that cannot be used.
 pub(super) fn connect_error(error: RedisError) -> StoreError {
     let text = error.to_string();
     let says = |word: &str| text.contains(word);

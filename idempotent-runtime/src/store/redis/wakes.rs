@@ -1,10 +1,11 @@
-//! Wakes those who wait for a record that another process holds.
+//! Wakes the callers that wait for a record that another process holds.
 //!
-//! One connection of its own, on a thread of its own, made when the first caller waits. Whoever ends
-//! a marked record publishes its name. While the connection is down nobody hears anything: when it
-//! is back, and when it goes, everybody looks again. So nobody has to wait for it.
+//! One connection of its own, on a thread of its own, made when the first caller waits. The process
+//! that ends a marked record publishes its name. No message arrives while the connection is down:
+//! all waiters look at their records again when it is lost and when it is back. No caller has to
+//! wait for the connection.
 //!
-//! The same connection hears which records operators freed, for the attempts that hold them.
+//! The same connection receives the records that operators freed, for the attempts that hold them.
 
 use super::error::misconfigured;
 use super::links::Links;
@@ -24,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
 
-/// How often a silent connection is asked whether it is still there.
+/// Interval at which the connection is checked with a `PING`.
 const PING_EVERY: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -58,7 +59,7 @@ struct Subscriber {
     listening: watch::Receiver<bool>,
 }
 
-/// What the thread is asked to do. Its end is the end of the requests.
+/// A request to the thread. The thread ends when no more requests can come.
 enum Request {
     Subscribe(String, tokio::sync::oneshot::Sender<()>),
     Unsubscribe(String),

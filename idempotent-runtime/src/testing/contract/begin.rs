@@ -1,4 +1,4 @@
-//! Who may run the body.
+//! The right to run the body, as `begin` grants and refuses it.
 
 use super::Subject;
 use super::bench::{

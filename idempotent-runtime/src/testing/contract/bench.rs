@@ -1,4 +1,4 @@
-//! What the cases share: a key of their own, verbs that must be answered, and time.
+//! The bench that every case works on: a key of its own, verbs that must be answered, and time.
 
 use super::{MAX_SLACK, Subject};
 use crate::config::Abandon;
@@ -165,7 +165,7 @@ impl<'a> Bench<'a> {
         self.step(TICK + self.subject.slack()).await;
     }
 
-    /// What is left of `expected` now.
+    /// Asserts that `left` is `expected`, less the time that may have passed by itself.
     pub(super) fn assert_left(&self, left: Duration, expected: Duration) {
         let slack = self.subject.slack();
         assert!(is_left(left, expected, slack), "{left:?} are left, expected {expected:?}");

@@ -1,4 +1,4 @@
-//! What a store does when it is full, if it can be.
+//! The behaviour of a store that is full, if it can be.
 
 use super::Subject;
 use super::bench::{Bench, LEASE, LINGER, RETENTION, asking, own_key, value};
@@ -47,8 +47,8 @@ pub async fn full_store_refuses_only_further_keys(subject: &dyn Subject) {
     assert_eq!(refused.map_err(|error| error.kind()), Err(StoreErrorKind::Full));
 }
 
-/// What was granted can be renewed and completed when the store is full; its value may be lost,
-/// its success may not.
+/// Attempts that were granted can be renewed and completed when the store is full; their value may
+/// be lost, their success may not.
 pub async fn full_store_lets_granted_attempts_end(subject: &dyn Subject) {
     let Some(running) = filled(subject).await else { return };
     let large = vec![7_u8; 64 * 1024];
@@ -65,7 +65,7 @@ pub async fn full_store_lets_granted_attempts_end(subject: &dyn Subject) {
     }
 }
 
-/// When records have expired, a full store takes new ones, the same keys included.
+/// A full store takes new records once others have expired, the same keys included.
 pub async fn expired_records_make_room(subject: &dyn Subject) {
     let Some(running) = filled(subject).await else { return };
     let keys: Vec<_> = running.iter().map(|(bench, _)| bench.key.clone()).collect();

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 const CROWD: usize = 16;
 const ROUNDS: usize = 20;
-/// When a sign that should come at once counts as missing.
+/// The time after which a wake-up that should come at once counts as missing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs one task a thread, all released at the same moment. Their timers and sockets stay with the
@@ -85,8 +85,8 @@ pub async fn one_of_many_takes_over(subject: &dyn Subject) {
     }
 }
 
-/// When an attempt is completed, failed and taken over at once, one of them wins and the others
-/// are told.
+/// An attempt that is completed, failed and taken over at once ends once: one verb wins, and the
+/// others are told.
 pub async fn one_of_many_verbs_ends_the_attempt(subject: &dyn Subject) {
     for round in 0..ROUNDS {
         let bench = Bench::new(subject);
@@ -184,7 +184,7 @@ async fn drop_after<T>(polls: usize, future: impl Future<Output = T>) {
     }
 }
 
-/// Whoever watches a key is woken when its attempt ends, in whichever way.
+/// The watch of a key wakes when the attempt ends, in whichever way.
 pub async fn watch_wakes_when_the_attempt_ends(subject: &dyn Subject) {
     if !subject.wakes() {
         return;

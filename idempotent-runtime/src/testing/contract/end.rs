@@ -1,4 +1,4 @@
-//! How attempts end.
+//! The ends of an attempt: completed, failed, released, abandoned.
 
 use super::Subject;
 use super::bench::{

@@ -1,4 +1,4 @@
-//! How long leases and records last.
+//! The lifetime of leases and records.
 
 use super::Subject;
 use super::bench::{Bench, FREE, LEASE, LINGER, RETENTION, asking, value};
@@ -20,7 +20,7 @@ pub async fn answer_expires_exactly_at_the_end_of_its_retention(subject: &dyn Su
     assert_eq!(bench.assert_lives(LEASE + LINGER).await.value, None);
 }
 
-/// How long the attempt took does not shorten the life of its answer.
+/// The retention of an answer counts from its completion, however long the attempt took.
 pub async fn retention_counts_from_completion(subject: &dyn Subject) {
     let bench = Bench::new(subject);
     let attempt = bench.granted(&asking()).await;

@@ -1,4 +1,4 @@
-//! What an operator does by key.
+//! The verbs of an operator, by key: get, forget, resolve.
 
 use super::Subject;
 use super::bench::{
@@ -113,7 +113,7 @@ pub async fn resolve_ends_an_unknown_outcome(subject: &dyn Subject) {
     }
 }
 
-/// What is known, or still running, is not resolved.
+/// A record whose outcome is known, or whose attempt still runs, is not resolved.
 pub async fn resolve_leaves_known_outcomes_alone(subject: &dyn Subject) {
     for resolution in [Resolution::Retry, Resolution::Succeeded(value(b"wrong"))] {
         let bench = Bench::new(subject);

@@ -48,9 +48,9 @@ fn calls(attempt: AttemptId) -> [Call; 11] {
     ]
 }
 
-/// Whatever another verb does between two steps of a verb, both are answered as if one had come
-/// after the other: a renewal keeps a takeover away, and an answer is not told from the record of
-/// one moment and the time to live of another.
+/// Two verbs that overlap, one between two steps of the other, are answered as if one had come
+/// after the other: a renewal keeps a takeover away, and an answer does not combine the record of
+/// one moment with the time to live of another.
 pub async fn overlapping_verbs_take_effect_one_after_the_other(subject: &dyn Subject) {
     let count = calls(asking().first_attempt()).len();
     for situation in SITUATIONS {

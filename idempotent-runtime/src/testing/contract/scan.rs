@@ -128,7 +128,7 @@ pub async fn scan_goes_on_behind_its_cursor(subject: &dyn Subject) {
     }
 }
 
-/// Where there is nothing that a filter admits, nothing is listed.
+/// A filter that admits no record lists none.
 pub async fn scan_of_nothing_is_empty(subject: &dyn Subject) {
     let Some(bench) = scanning(subject).await else { return };
     bench.answers(&key_of(&own_operation(), 1), b"answer").await;

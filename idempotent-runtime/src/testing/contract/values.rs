@@ -1,4 +1,4 @@
-//! What is written is what is read: values and keys of all kinds.
+//! Values and keys of all kinds, which are read as they were written.
 
 use super::Subject;
 use super::bench::{Bench, FREE, LEASE, LINGER, RETENTION, answered, asking, own_key, value};

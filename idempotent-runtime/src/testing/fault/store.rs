@@ -65,17 +65,17 @@ impl FaultStore {
         self
     }
 
-    /// How often `verb` was called.
+    /// The number of calls of `verb`.
     pub fn calls(&self, verb: Verb) -> usize {
         self.script.change(verb, |lines| lines.calls)
     }
 
-    /// How many calls of `verb` were answered, with an error or without.
+    /// The number of calls of `verb` that were answered, with an error or without.
     pub fn answers(&self, verb: Verb) -> usize {
         self.script.change(verb, |lines| lines.answers)
     }
 
-    /// How many attempts were granted; a repeated `begin` of one token counts once.
+    /// The number of attempts that were granted; a repeated `begin` of one token counts once.
     pub fn grants(&self) -> usize {
         self.script.grants()
     }

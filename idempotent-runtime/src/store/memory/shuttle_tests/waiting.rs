@@ -4,7 +4,7 @@ use super::*;
 use shuttle::future::{block_on, spawn, yield_now};
 use std::sync::atomic::AtomicUsize;
 
-/// How a waiter learns that the key is no longer held.
+/// Waits until the key is no longer held, the way a waiting caller does.
 async fn until_not_in_flight(bench: &Bench, caller: u8) -> Begun {
     loop {
         let watch = now(bench.store.watch(&key()));
