@@ -10,8 +10,8 @@ use crate::key::RecordKey;
 use crate::observe::{CallEnd, Ending, LoggedKey};
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
-use crate::protocol::{Failure, Updated};
-use crate::store::Value;
+use crate::protocol::{Commit, Completion, Failure, Updated};
+use crate::store::{Record, State, Value};
 use crate::switch::Protection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -213,13 +213,134 @@ impl Attempt {
         value: &T,
         retention: Duration,
     ) -> Result<(), Error> {
+        let end = self.completion(value, retention);
+        self.end(end).await
+    }
+
+    /// The operation succeeded, and the transaction of its effects completes the attempt.
+    ///
+    /// `commit` gets the key, the record that must be there and the one that takes its place. It
+    /// makes that swap as the last statement of its transaction, with whatever the database offers
+    /// for it, commits, and says what came of it. So the effects and the answer are there together,
+    /// or neither is: an attempt that has lost its key cannot commit. The lease is renewed
+    /// meanwhile, and callers that wait are woken afterwards, as always.
+    ///
+    /// If the commit was not answered, the key is freed by the token of this attempt, which tells
+    /// whether the completion had been committed.
+    ///
+    /// ```
+    /// use idempotent_runtime::protocol::Commit;
+    /// use idempotent_runtime::store::{Store, Swapped};
+    /// use idempotent_runtime::{Begin, Idempotency, Mode};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// let order = idem.operation("orders.create").key(42).mode(Mode::Strong);
+    /// let Begin::Fresh(attempt) = order.begin().await? else { return Ok(()) };
+    /// attempt
+    ///     .complete_with(&"order 42", async |completion| {
+    ///         // Begin a transaction, write the order, then:
+    ///         let Some(swap) = completion.swap else { return Commit::Stored };
+    ///         match idem.store().swap(&completion.key, swap).await {
+    ///             Ok(Swapped::Done | Swapped::DoneWithoutValue) => Commit::Stored,
+    ///             Ok(Swapped::Found(_)) => Commit::Superseded,
+    ///             Err(_) => Commit::Unknown,
+    ///         }
+    ///     })
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Superseded`](ErrorKind::Superseded): another attempt has taken over, and nothing was
+    /// committed. [`StoreUnavailable`](ErrorKind::StoreUnavailable): nothing was committed, and the
+    /// key is free. [`Indeterminate`](ErrorKind::Indeterminate): it could not be found out;
+    /// the next call of this key does. [`Misconfigured`](ErrorKind::Misconfigured): the attempt took
+    /// a window, which is never completed.
+    pub async fn complete_with<T: Serialize>(
+        mut self,
+        value: &T,
+        commit: impl AsyncFnOnce(Completion) -> Commit,
+    ) -> Result<(), Error> {
+        let end = self.completion(value, self.attempt.state().retention);
+        let key = self.attempt.state().key.clone();
+        let swap = match self.protection {
+            Protection::Off => None,
+            Protection::On => match self.attempt.swap(&end) {
+                Some(swap) => Some(swap),
+                None => {
+                    let text = "a window is not completed";
+                    let error = self.attempt.error(ErrorKind::Misconfigured).with_message(text);
+                    return Err(error.after_the_body_ran());
+                }
+            },
+        };
+        let committed = commit(Completion { key, swap }).await;
+        match (committed, self.protection) {
+            (Commit::Stored, Protection::Off) => Ok(()),
+            // The store finds the answer of this attempt. If it does not answer, the answer is there
+            // all the same.
+            (Commit::Stored, Protection::On) => match self.attempt.end(end).await {
+                Ok(Updated::Superseded) => Err(self.superseded()),
+                Ok(_) | Err(_) => {
+                    self.end.ends(Ending::Executed);
+                    Ok(())
+                }
+            },
+            (Commit::Superseded, _) => Err(self.superseded()),
+            (Commit::Unknown, Protection::Off) => Err(self.unknown()),
+            (Commit::Unknown, Protection::On) => self.find_out().await,
+        }
+    }
+
+    /// Finds out whether a commit that was not answered took place: an attempt that can be freed was
+    /// not completed, and cannot be from here on.
+    async fn find_out(mut self) -> Result<(), Error> {
+        let state = self.attempt.state();
+        let (key, token, binding) = (state.key.clone(), state.id().token, state.binding);
+        let store = Arc::clone(&self.attempt.instance().store);
+        match self.attempt.end(End::Fail(Failure::Free(binding))).await {
+            Ok(Updated::Superseded) => match store.load(&key).await {
+                Ok(Some(Record { head, .. }))
+                    if head.attempt.token == token && head.state == State::Succeeded =>
+                {
+                    self.end.ends(Ending::Executed);
+                    Ok(())
+                }
+                Ok(_) => Err(self.superseded()),
+                Err(_) => Err(self.unknown()),
+            },
+            Ok(_) => {
+                self.end.ends(Ending::Failed);
+                let text = "the transaction was not committed; the key is free";
+                let error = self.attempt.error(ErrorKind::StoreUnavailable).with_message(text);
+                Err(error.after_the_body_ran())
+            }
+            Err(_) => Err(self.unknown()),
+        }
+    }
+
+    fn superseded(&mut self) -> Error {
+        self.end.ends(Ending::Superseded);
+        self.attempt.error(ErrorKind::Superseded)
+    }
+
+    fn unknown(&mut self) -> Error {
+        self.end.ends(Ending::Indeterminate);
+        let text = "the commit was not answered, and it could not be found out what became of it";
+        self.attempt.error(ErrorKind::Indeterminate).with_message(text).after_the_body_ran()
+    }
+
+    /// The end of an attempt that succeeded.
+    fn completion<T: Serialize>(&self, value: &T, retention: Duration) -> End {
         let encoded = self.attempt.instance().values.codecs.encode(value);
         let value = self
             .attempt
             .keeps_values()
             .then(|| keep::<T>(&self.attempt, Kind::Value, encoded))
             .flatten();
-        self.end(End::Complete { value, retention: whole_millis(retention) }).await
+        End::Complete { value, retention: whole_millis(retention) }
     }
 
     /// Records a failure, and frees the key for the next attempt; only for one with the same

@@ -9,6 +9,7 @@ mod binding;
 mod broken_store;
 mod by_hand;
 mod cancellation;
+mod commits;
 mod concurrency;
 mod config;
 mod derived_keys;

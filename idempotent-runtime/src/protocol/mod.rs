@@ -10,12 +10,14 @@
 //! [`swap`](Connection::swap): a store, or a borrowed transaction of the database that has the
 //! records. [`StoreExt`] has a method for each verb.
 
+mod commit;
 mod connection;
 mod exchange;
 mod request;
 mod store_ext;
 pub mod table;
 
+pub use commit::{Commit, Completion};
 pub use connection::{Connection, execute};
 pub use exchange::{Action, Exchange};
 pub use request::{

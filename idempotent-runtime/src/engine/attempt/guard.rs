@@ -21,9 +21,9 @@ use crate::key::RecordKey;
 use crate::observe::{self, StoreTimer};
 use crate::operation_name::OperationName;
 use crate::outcome::Recorded;
-use crate::protocol::{StoreExt as _, Update, Updated};
+use crate::protocol::{Action, Exchange, StoreExt as _, Update, Updated};
 use crate::race::{First, race};
-use crate::store::{Answer, AttemptId, StoreError, StoreErrorKind, StoreFuture, Verb};
+use crate::store::{Answer, AttemptId, StoreError, StoreErrorKind, StoreFuture, Swap, Verb};
 use std::sync::Arc;
 
 /// A granted attempt. Dropped before its body started, it is released; dropped after, abandoned.
@@ -279,6 +279,16 @@ impl<'a> AttemptGuard<'a> {
     /// `true` if the body may have had effects.
     pub(crate) fn has_started(&self) -> bool {
         self.phase == Phase::Started
+    }
+
+    /// The swap that records an end, for somebody else to make. `None` if this attempt has no end
+    /// of this kind.
+    pub(crate) fn swap(&self, end: &End) -> Option<Swap> {
+        let (attempt, to) = (*self.state.id(), end.progress(&self.state));
+        match Exchange::new(Update { attempt, to }).action() {
+            Ok(Action::Swap(swap)) => Some(swap),
+            _ => None,
+        }
     }
 
     /// Records how the body ended. An error means: not recorded yet; the keeper goes on trying.
