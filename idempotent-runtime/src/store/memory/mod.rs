@@ -100,7 +100,7 @@ impl MemoryOptions {
 ///
 /// A [scan](Store::scan) lists a record that is there from the first page to the last exactly once,
 /// and none twice. A page takes a pass over each of the 64 shards that it comes to, and locks it for
-/// some microseconds at a time.
+/// a bounded number of records at a time.
 ///
 /// ```
 /// use idempotent_runtime::Idempotency;
