@@ -33,7 +33,9 @@ impl Message {
             ("EVALSHA", [_, hash, _, record]) => {
                 return Self::by_hash(hash).map(|it| (it, &**record));
             }
-            ("EVAL" | "EVALSHA", [_, _, _, record, _, _]) => return Some((Self::Renew, record)),
+            ("EVAL" | "EVALSHA", [_, _, _, record, _, _, _]) => {
+                return Some((Self::Renew, record));
+            }
             ("EVAL" | "EVALSHA", [_, _, _, record, _, next, _, _, _, _]) => (record, next),
             _ => return None,
         };
