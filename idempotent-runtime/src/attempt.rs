@@ -11,6 +11,7 @@ use crate::observe::{CallEnd, Ending, LoggedKey};
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
 use crate::protocol::{Commit, Completion, Failure, Updated};
+use crate::race::{First, race};
 use crate::store::{Record, State, Value};
 use crate::switch::Protection;
 use serde::Serialize;
@@ -255,8 +256,7 @@ impl Attempt {
     /// # Errors
     /// [`Superseded`](ErrorKind::Superseded): another attempt has taken over, and nothing was
     /// committed. [`StoreUnavailable`](ErrorKind::StoreUnavailable): nothing was committed, and the
-    /// key is free. [`Indeterminate`](ErrorKind::Indeterminate): it could not be found out;
-    /// the next call of this key does. [`Misconfigured`](ErrorKind::Misconfigured): the attempt took
+    /// key is free. [`Indeterminate`](ErrorKind::Indeterminate): it could not be found out. [`Misconfigured`](ErrorKind::Misconfigured): the attempt took
     /// a window, which is never completed.
     pub async fn complete_with<T: Serialize>(
         mut self,
@@ -279,15 +279,13 @@ impl Attempt {
         let committed = commit(Completion { key, swap }).await;
         match (committed, self.protection) {
             (Commit::Stored, Protection::Off) => Ok(()),
-            // The store finds the answer of this attempt. If it does not answer, the answer is there
-            // all the same.
-            (Commit::Stored, Protection::On) => match self.attempt.end(end).await {
-                Ok(Updated::Superseded) => Err(self.superseded()),
-                Ok(_) | Err(_) => {
-                    self.end.ends(Ending::Executed);
-                    Ok(())
-                }
-            },
+            // The store finds the answer of this attempt. Whatever it says, the answer is committed:
+            // by now it may have expired, or be forgotten.
+            (Commit::Stored, Protection::On) => {
+                drop(self.attempt.end(end.committed()).await);
+                self.end.ends(Ending::Executed);
+                Ok(())
+            }
             (Commit::Superseded, _) => Err(self.superseded()),
             (Commit::Unknown, Protection::Off) => Err(self.unknown()),
             (Commit::Unknown, Protection::On) => self.find_out().await,
@@ -300,24 +298,35 @@ impl Attempt {
         let state = self.attempt.state();
         let (key, token, binding) = (state.key.clone(), state.id().token, state.binding);
         let store = Arc::clone(&self.attempt.instance().store);
-        match self.attempt.end(End::Fail(Failure::Free(binding))).await {
-            Ok(Updated::Superseded) => match store.load(&key).await {
-                Ok(Some(Record { head, .. }))
-                    if head.attempt.token == token && head.state == State::Succeeded =>
-                {
-                    self.end.ends(Ending::Executed);
-                    Ok(())
-                }
-                Ok(_) => Err(self.superseded()),
-                Err(_) => Err(self.unknown()),
-            },
-            Ok(_) => {
+        let freed = self.attempt.end(End::Fail(Failure::Free(binding))).await;
+        let found = match freed {
+            Ok(Updated::Done | Updated::DoneWithoutValue) => {
                 self.end.ends(Ending::Failed);
                 let text = "the transaction was not committed; the key is free";
                 let error = self.attempt.error(ErrorKind::StoreUnavailable).with_message(text);
-                Err(error.after_the_body_ran())
+                return Err(error.after_the_body_ran());
             }
-            Err(_) => Err(self.unknown()),
+            Ok(Updated::Superseded) => {
+                let instance = self.attempt.instance();
+                let length = self.attempt.state().length();
+                let patience = instance.sleep_until(instance.clock.now().after(length));
+                match race(store.load(&key), patience).await {
+                    First::Left(Ok(found)) => found,
+                    First::Left(Err(_)) | First::Right(()) => None,
+                }
+            }
+            // There is no record: it was committed and has expired, or it was not.
+            Ok(Updated::Vanished | Updated::Gone) | Err(_) => None,
+        };
+        match found {
+            Some(Record { head, .. })
+                if head.attempt.token == token && head.state == State::Succeeded =>
+            {
+                self.end.ends(Ending::Executed);
+                Ok(())
+            }
+            // Another attempt may have followed one that was committed and has expired.
+            Some(_) | None => Err(self.unknown()),
         }
     }
 

@@ -4,7 +4,7 @@ use idempotent_runtime::instance::Drained;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
     Answer, Cursor, Filter, Maintenance, MemoryOptions, MemoryStore, Page, Record, Store,
-    StoreFuture, Swap, Swapped, Verb,
+    StoreFuture, Swap, Swapped, Usage, Verb,
 };
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
 use idempotent_runtime::{Error, Idempotency};
@@ -18,6 +18,7 @@ use support::{Bench, LEASE, OwnError, strong, until, until_async};
 enum At {
     Verb(Verb),
     Maintain,
+    Usage,
 }
 
 /// Panics whenever it cleans up, or once in a verb, before it takes effect: while it is polled, or
@@ -76,6 +77,14 @@ impl Store for Broken {
         }
         self.store.maintain()
     }
+
+    fn usage(&self) -> Option<Usage> {
+        if self.at == At::Usage {
+            self.panics.fetch_add(1, SeqCst);
+            panic!("{:?}", self.at);
+        }
+        self.store.usage()
+    }
 }
 
 /// How often a store is cleaned up here.
@@ -120,7 +129,13 @@ async fn nothing_is_left_behind(bench: &Bench) {
 
 #[tokio::test]
 async fn leases_are_renewed_although_the_store_panics_whenever_it_cleans_up() {
-    let (bench, broken) = remote(At::Maintain);
+    for at in [At::Maintain, At::Usage] {
+        leases_are_renewed_although_it_panics(at).await;
+    }
+}
+
+async fn leases_are_renewed_although_it_panics(at: At) {
+    let (bench, broken) = remote(at);
     until(|| {
         bench.clock.advance(CLEANUP);
         broken.panics.load(SeqCst) > 0

@@ -110,6 +110,42 @@ async fn a_commit_without_an_answer_that_did_not_take_place_frees_the_key_and_ca
     }
 }
 
+/// What is committed stays so, whatever becomes of its record.
+#[tokio::test]
+async fn an_answer_that_expires_while_it_is_committed_is_committed_and_not_written_again() {
+    for bench in both() {
+        for then_runs in [false, true] {
+            let attempt = fresh(&bench).await;
+            let commit = async |completion| {
+                let committed = committed(&bench, completion).await;
+                bench.clock.advance(support::EXPIRE);
+                if then_runs {
+                    assert_eq!(replayed(&bench).await, "ran again");
+                }
+                committed
+            };
+            attempt.complete_with(&"committed", commit).await.unwrap();
+            let record = bench.op().get().await.unwrap();
+            assert_eq!(record.is_some(), then_runs);
+            bench.clock.advance(support::EXPIRE);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_without_an_answer_whose_record_is_gone_is_unknown() {
+    for bench in both() {
+        let attempt = fresh(&bench).await;
+        let commit = async |completion| {
+            committed(&bench, completion).await;
+            bench.clock.advance(support::EXPIRE);
+            Commit::Unknown
+        };
+        let error = attempt.complete_with(&"committed", commit).await.unwrap_err();
+        assert_eq!((error.kind(), error.body_ran()), (ErrorKind::Indeterminate, true));
+    }
+}
+
 #[tokio::test]
 async fn a_commit_that_cannot_be_found_out_is_unknown_and_the_background_goes_on() {
     let bench = remote();

@@ -36,7 +36,7 @@ impl Message {
             ("EVAL" | "EVALSHA", [_, _, _, record, _, _, _]) => {
                 return Some((Self::Renew, record));
             }
-            ("EVAL" | "EVALSHA", [_, _, _, record, _, next, _, _, _, _]) => (record, next),
+            ("EVAL" | "EVALSHA", [_, _, _, record, _, next, _, _, _, _, _]) => (record, next),
             _ => return None,
         };
         let message = match state(next) {

@@ -8,7 +8,15 @@ use std::time::Duration;
 /// The way in which an attempt ends.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    Complete { value: Option<Value>, retention: Duration },
+    Complete {
+        value: Option<Value>,
+        retention: Duration,
+    },
+    /// As `Complete`, after somebody else has written the answer: it is not written again.
+    Committed {
+        value: Option<Value>,
+        retention: Duration,
+    },
     Fail(Failure),
     Abandon,
     Release,
@@ -26,19 +34,27 @@ pub(super) enum Worth {
 impl End {
     pub(super) fn verb(&self) -> Verb {
         match self {
-            Self::Complete { .. } => Verb::Complete,
+            Self::Complete { .. } | Self::Committed { .. } => Verb::Complete,
             Self::Fail(_) => Verb::Fail,
             Self::Abandon => Verb::Abandon,
             Self::Release => Verb::Release,
         }
     }
 
+    /// The same, once somebody else has written it.
+    pub(crate) fn committed(self) -> Self {
+        match self {
+            Self::Complete { value, retention } => Self::Committed { value, retention },
+            other => other,
+        }
+    }
+
     /// The size of the value that it carries.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Complete { value: Some(value), .. } | Self::Fail(Failure::Final(Some(value))) => {
-                value.as_bytes().len()
-            }
+            Self::Complete { value: Some(value), .. }
+            | Self::Committed { value: Some(value), .. }
+            | Self::Fail(Failure::Final(Some(value))) => value.as_bytes().len(),
             _ => 0,
         }
     }
@@ -47,6 +63,8 @@ impl End {
     pub(super) fn worth(&self, state: &AttemptState) -> Worth {
         match self {
             Self::Complete { .. } | Self::Fail(Failure::Final(_)) => Worth::Answer,
+            // It is there already. What is left is to tell those who wait.
+            Self::Committed { .. } => Worth::Lease,
             // Unless it is recorded, the key blocks until an operator resolves it.
             Self::Fail(Failure::Free(_)) | Self::Abandon if state.blocks() => Worth::Answer,
             Self::Release if state.may_block() => Worth::Answer,
@@ -62,6 +80,11 @@ impl End {
                 value: value.clone(),
                 retention: *retention,
                 if_gone: if_gone(state),
+            },
+            Self::Committed { value, retention } => Progress::Completed {
+                value: value.clone(),
+                retention: *retention,
+                if_gone: IfGone::Leave,
             },
             Self::Fail(failure) => Progress::Failed { failure: failure.clone(), retention },
             Self::Abandon => Progress::Abandoned { retention, binding },

@@ -243,10 +243,12 @@ impl<'a> AttemptGuard<'a> {
     fn plan(&mut self, end: &End) {
         self.planned = match end {
             _ if self.choices.mode == Mode::Window => Recorded::No,
-            End::Complete { value: None, .. } if self.choices.mode == Mode::Strong => {
+            End::Complete { value: None, .. } | End::Committed { value: None, .. }
+                if self.choices.mode == Mode::Strong =>
+            {
                 Recorded::WithoutValue
             }
-            End::Complete { .. } => Recorded::Yes,
+            End::Complete { .. } | End::Committed { .. } => Recorded::Yes,
             End::Fail(_) | End::Abandon | End::Release => Recorded::No,
         };
     }

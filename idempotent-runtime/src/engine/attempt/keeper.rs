@@ -219,11 +219,13 @@ async fn clean_up(store: Arc<dyn Store>) -> Cleaned {
             Err(panic) => Poll::Ready(Err(panic)),
         }
     });
-    match done.await {
-        Ok(done) => {
-            observe::maintained(done, store.usage());
-            if done.more { Cleaned::Some } else { Cleaned::All }
-        }
+    let observed = done.await.and_then(|done| {
+        let observe = || observe::maintained(done, store.usage());
+        catch_unwind(AssertUnwindSafe(observe)).map(|()| done)
+    });
+    match observed {
+        Ok(done) if done.more => Cleaned::Some,
+        Ok(_) => Cleaned::All,
         Err(_) => {
             tracing::error!(target: "idempotent", "the store panicked while it cleaned up");
             Cleaned::All

@@ -259,6 +259,8 @@ fn report(instance: &Instance, state: &AttemptState, end: &End, updated: Updated
                 "the record had vanished and was written again"
             );
         }
+        // Expired, or forgotten: it was recorded by whoever committed it.
+        (Updated::Gone, End::Committed { .. }) => {}
         (Updated::Gone, _) => {
             observe::rare(names::UNRECORDED, &state.operation);
             tracing::warn!(

@@ -117,10 +117,11 @@ impl Waiters for Participant {
 fn found(end: &End, updated: Option<Updated>, number: u32) -> Option<NotGranted> {
     let updated = updated?;
     match (end, updated) {
-        (End::Complete { value, .. }, Updated::Done | Updated::Vanished) => {
-            Some(NotGranted::Succeeded { number, value: value.clone() })
-        }
-        (End::Complete { .. }, Updated::DoneWithoutValue) => {
+        (
+            End::Complete { value, .. } | End::Committed { value, .. },
+            Updated::Done | Updated::Vanished,
+        ) => Some(NotGranted::Succeeded { number, value: value.clone() }),
+        (End::Complete { .. } | End::Committed { .. }, Updated::DoneWithoutValue) => {
             Some(NotGranted::Succeeded { number, value: None })
         }
         (End::Fail(Failure::Final(value)), Updated::Done) => {

@@ -1,6 +1,7 @@
 //! Effects inside Redis that happen together with their record, in one atomic step.
 
 use super::RedisStore;
+use super::answers::ttl_of;
 use super::error::{misconfigured, unexpected};
 use super::links::Failed;
 use super::mark;
@@ -208,9 +209,8 @@ fn read(answer: Value) -> Result<Ran, Failed> {
         "refused" => Ran::Refused { reason: text(part) },
         "failed" => Ran::Failed { reason: text(part) },
         "seen" => match (part, parts.next()) {
-            (Value::BulkString(bytes), Some(Value::Int(ttl))) => {
-                let ttl = Duration::from_millis(u64::try_from(ttl).unwrap_or(1).max(1));
-                Ran::Found(Some(mark::decode(bytes, Some(ttl))?))
+            (Value::BulkString(bytes), Some(ttl)) => {
+                Ran::Found(Some(mark::decode(bytes, ttl_of(&ttl)?)?))
             }
             (Value::Nil, _) => Ran::Found(None),
             _ => return Err(broken()),

@@ -2,7 +2,7 @@
 //! named. Values stay where they are.
 
 use super::answers::ttl_of;
-use super::error::{misconfigured, unexpected};
+use super::error::{Failure, misconfigured, unexpected};
 use super::eviction::primaries;
 use super::links::Failed;
 use super::mark;
@@ -85,6 +85,8 @@ impl Server {
                 Err(Failed::Answered(error)) if error.kind() == StoreErrorKind::Undecodable => {
                     page.skipped += 1;
                 }
+                // Something else since it was named.
+                Err(failed) if failed.failure() == Failure::WrongType => page.skipped += 1,
                 Err(failed) => return Err(failed),
             }
         }

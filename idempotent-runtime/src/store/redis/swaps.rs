@@ -171,8 +171,9 @@ impl Server {
             Ok(answer) => answer,
             Err(failed) => match (way, failed.failure()) {
                 (_, Failure::NoScript) => return Ok(None),
-                (Way::SetIfEqual, Failure::Full) => return Ok(None),
-                (Way::Create, Failure::Full) if must_be_taken(swap) => return Ok(None),
+                (Way::Create | Way::SetIfEqual, Failure::Full) if must_be_taken(swap) => {
+                    return Ok(None);
+                }
                 (Way::Create, Failure::UnknownCommand) => {
                     self.features.without_set_nx_get();
                     return Ok(None);
@@ -289,9 +290,10 @@ impl Server {
             Publish::OneChannel => (CHANNEL, "PUBLISH"),
             Publish::ByName => (name.as_str(), "SPUBLISH"),
         };
+        let taken = u8::from(must_be_taken(swap));
         move |command| {
             command.arg(1).arg(name.as_str()).arg(&seen).arg(&next).arg(millis);
-            command.arg(&at_most).arg(channel).arg(publish);
+            command.arg(&at_most).arg(channel).arg(publish).arg(taken);
         }
     }
 }
@@ -307,7 +309,7 @@ impl Sides {
     fn of(swap: &Swap) -> Self {
         let (next, millis) = match &swap.next {
             Next::Put { head, value, ttl, .. } => {
-                (wire::encode(head, value.as_ref()), wire::millis(*ttl))
+                (wire::encode(head, value.as_ref()), wire::millis(*ttl).max(1))
             }
             Next::Extend { ttl } => (Vec::new(), wire::millis(*ttl)),
             Next::Nothing => (Vec::new(), 0),

@@ -17,7 +17,8 @@ local ttl = redis.call('PTTL', KEYS[1])
 if head ~= ARGV[1] or (ARGV[3] ~= '' and ttl > tonumber(ARGV[3])) then
   return { redis.call('GET', KEYS[1]), ttl }
 end
-if ttl < tonumber(ARGV[2]) then
+-- A record without an end stays so: another program took its time to live away.
+if ttl >= 0 and ttl < tonumber(ARGV[2]) then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
 end
 return 1

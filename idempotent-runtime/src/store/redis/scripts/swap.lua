@@ -1,6 +1,6 @@
 -- Replaces a record if it is the one that the caller saw: its head is compared, not its value, and not a waiter's mark.
 -- KEYS: record. ARGV: head of the record as seen, empty if none; record to write, empty to delete; its time to live;
--- longest time to live that the seen record may have, empty if any; channel; how to publish.
+-- longest time to live that the seen record may have, empty if any; channel; how to publish; 1 if a full server takes it.
 -- Answers 1 if it was replaced, else the record as it is and its time to live.
 local now = redis.call('GET', KEYS[1])
 local marked = now and string.byte(now, 3) == 1
@@ -22,7 +22,9 @@ if ARGV[2] == '' then
   redis.call('DEL', KEYS[1])
 else
   -- A server that is full refuses the first command that takes memory, but not a later one.
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  if ARGV[7] == '1' then
+    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  end
   redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 end
 if marked then
