@@ -2,11 +2,11 @@
 
 use crate::site::{LEASE, Process, Site, strong};
 use idempotent_runtime::store::RedisStore;
-use idempotent_runtime::{BodyRun, ErrorKind, Idempotency};
+use idempotent_runtime::{BodyRun, Error, ErrorKind, Idempotency};
 use std::path::Path;
 use std::time::Duration;
 use support::redis::{RedisServer, binaries, info, installed};
-use support::until_async;
+use support::{OwnError, until_async};
 
 /// Callers that do not wait for others.
 async fn process(site: &Site) -> Process {
@@ -91,6 +91,26 @@ async fn a_full_server_tells_what_it_has() {
         let full: &[&[&str]] = &[&["CONFIG", "SET", "maxmemory", "1"]];
         let roomy: &[&[&str]] = &[&["CONFIG", "SET", "maxmemory", "0"]];
         refusing(&site, full, ErrorKind::StoreFull, "OOM", roomy).await;
+    }
+}
+
+/// A record that is there takes no room, but the attempt that would follow it does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_server_refuses_a_key_that_failed_before() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let process = process(&site).await;
+        let failed = process.idem.operation("op").key("freed");
+        let error = failed.run(async { Err::<u8, _>(OwnError::new("failed")) }).await.unwrap_err();
+        assert_eq!(error.0, "failed");
+        site.command(&["CONFIG", "SET", "maxmemory", "1"]).await;
+        let again = process.idem.operation("op").key("freed");
+        let error = again.run(async { Ok::<u8, Error>(1) }).await.unwrap_err();
+        assert_eq!((error.kind(), error.body_ran()), (ErrorKind::StoreFull, false), "{binary:?}");
+        site.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+        let again = process.idem.operation("op").key("freed");
+        assert_eq!(again.run(async { Ok::<u8, Error>(1) }).await.unwrap(), 1);
+        process.ends_clean().await;
     }
 }
 
