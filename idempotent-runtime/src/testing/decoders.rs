@@ -8,8 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// Reads the record of a key in Redis.
-#[cfg(feature = "redis")]
+/// Reads the bytes of a record.
 pub fn record(bytes: &[u8]) -> bool {
     crate::store::wire::is_sound(bytes)
 }
