@@ -71,15 +71,19 @@ impl<S: Store> Store for BrokenStore<S> {
             if self.rule == Rule::AnswersAreKept && swap.verb == Verb::Complete {
                 return Ok(Swapped::Done);
             }
-            if let (Rule::FencesGrow, Verb::Begin, Next::Put { head, .. }) =
+            let mut stands_still = None;
+            if let (Rule::FencesGrow, Verb::Begin, Next::Put { head, ttl, .. }) =
                 (self.rule, swap.verb, &mut swap.next)
             {
                 head.attempt.fence = 1;
+                stands_still = Some(Found { head: *head, value: None, ttl: Some(*ttl) });
             }
             match self.inner.swap(key, swap.clone()).await? {
                 Swapped::Found(found) if self.ignores(swap.verb, &found) => {
                     self.force(key, swap).await
                 }
+                // Shown to its caller, who takes the fence of its own record for granted.
+                Swapped::Done if stands_still.is_some() => Ok(Swapped::Found(stands_still)),
                 swapped => Ok(swapped),
             }
         })
