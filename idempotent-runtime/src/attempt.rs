@@ -256,8 +256,9 @@ impl Attempt {
     /// # Errors
     /// [`Superseded`](ErrorKind::Superseded): another attempt has taken over, and nothing was
     /// committed. [`StoreUnavailable`](ErrorKind::StoreUnavailable): nothing was committed, and the
-    /// key is free. [`Indeterminate`](ErrorKind::Indeterminate): it could not be found out. [`Misconfigured`](ErrorKind::Misconfigured): the attempt took
-    /// a window, which is never completed.
+    /// key is free. [`Indeterminate`](ErrorKind::Indeterminate): it could not be found out whether it
+    /// was committed. [`Misconfigured`](ErrorKind::Misconfigured): the attempt took a window, which is
+    /// never completed.
     pub async fn complete_with<T: Serialize>(
         mut self,
         value: &T,
@@ -270,7 +271,8 @@ impl Attempt {
             Protection::On => match self.attempt.swap(&end) {
                 Some(swap) => Some(swap),
                 None => {
-                    let text = "a window is not completed";
+                    let text = "an attempt that took a window cannot be completed\n\
+                                help: begin it in mode `reject` or `strong`";
                     let error = self.attempt.error(ErrorKind::Misconfigured).with_message(text);
                     return Err(error.after_the_body_ran());
                 }
@@ -337,7 +339,8 @@ impl Attempt {
 
     fn unknown(&mut self) -> Error {
         self.end.ends(Ending::Indeterminate);
-        let text = "the commit was not answered, and it could not be found out what became of it";
+        let text = "the commit was not answered, and the store cannot tell whether it took place\n\
+                    help: look for its effects before the call is repeated";
         self.attempt.error(ErrorKind::Indeterminate).with_message(text).after_the_body_ran()
     }
 

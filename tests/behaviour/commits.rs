@@ -38,6 +38,24 @@ async fn an_answer_that_was_committed_is_replayed() {
     }
 }
 
+/// Both ways to write the closure, with what it borrows, in a task of its own.
+#[tokio::test]
+async fn a_completion_can_be_spawned() {
+    let bench = local();
+    let spawned = tokio::spawn({
+        let bench = bench.clone();
+        async move {
+            let (attempt, borrowed) = (fresh(&bench).await, &bench);
+            attempt.complete_with(&1, |it| async move { committed(borrowed, it).await }).await?;
+            bench.op().forget(false).await?;
+            let attempt = fresh(&bench).await;
+            attempt.complete_with(&2, async |it| committed(&bench, it).await).await
+        }
+    });
+    spawned.await.unwrap().unwrap();
+    assert_eq!(bench.op().run(async { Ok::<_, Error>(3) }).await.unwrap(), 2);
+}
+
 #[tokio::test]
 async fn callers_that_wait_get_the_answer_once_it_is_committed() {
     let bench = remote();
@@ -110,7 +128,7 @@ async fn a_commit_without_an_answer_that_did_not_take_place_frees_the_key_and_ca
     }
 }
 
-/// What is committed stays so, whatever becomes of its record.
+/// A commit is not undone by the end of its record.
 #[tokio::test]
 async fn an_answer_that_expires_while_it_is_committed_is_committed_and_not_written_again() {
     for bench in both() {

@@ -49,7 +49,7 @@ fn start(bench: &Bench, mut call: Pin<&mut (impl Future + ?Sized)>) {
     }
 }
 
-/// What a repeat gets.
+/// The answer to a repeat.
 async fn repeat(bench: &Bench) -> Result<String, Error> {
     bench.op().mode(Mode::Strong).run(async { Ok::<_, Error>("ran again".to_owned()) }).await
 }

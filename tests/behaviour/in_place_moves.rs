@@ -25,7 +25,7 @@ async fn call(bench: Bench, go: Arc<Semaphore>) -> Answer {
     bench.op().mode(Mode::Strong).run_in_place(Answers::kept(), body).await
 }
 
-/// What a repeat gets.
+/// The answer to a repeat.
 async fn repeat(bench: &Bench) -> Result<String, Error> {
     bench.op().mode(Mode::Strong).run(async { Ok::<_, Error>("ran again".to_owned()) }).await
 }

@@ -202,7 +202,7 @@ async fn the_longest_times_can_be_chosen() {
     }
 }
 
-/// What the service behind a gateway says of its own store is not true of the gateway's.
+/// A problem with the store of the service behind a gateway is none with the gateway's.
 #[tokio::test]
 async fn a_replay_does_not_say_that_it_is_not_stored() {
     for bench in both().await {

@@ -214,7 +214,7 @@ impl Terms {
         Found { head: Head { attempt, state }, value, ttl: ttl.map(time) }
     }
 
-    /// What is left of the lease of a record that is being processed.
+    /// The rest of the lease of a record that is being processed.
     pub(crate) fn lease_left(&self, kept: Kept) -> Ticks {
         ticks(self.found(kept.record, None).head.lease_left(time(kept.ttl)))
     }

@@ -10,7 +10,7 @@ use crate::world::{Guard, Protocol, Reply, Store, Swap, World};
 use idempotent_runtime::protocol::{self, Action, Exchange};
 use idempotent_runtime::store::{Found, Next, Record as Loaded, Seen, Swap as Sent, Swapped};
 
-/// What an exchange has been told.
+/// News for an exchange.
 enum Told {
     Nothing,
     /// A swap has found this record, and not how long it lives.
@@ -19,7 +19,7 @@ enum Told {
     Loaded(Option<Loaded>),
 }
 
-/// What an exchange does next.
+/// The next step of an exchange.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 enum Then {
     Load,
@@ -27,7 +27,7 @@ enum Then {
     Answer(Answer),
 }
 
-/// What follows from what an exchange has been told.
+/// The next step of an exchange after some news.
 fn then<R: protocol::Request>(
     request: R,
     told: Told,

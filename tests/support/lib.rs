@@ -165,7 +165,9 @@ pub async fn until(mut condition: impl FnMut() -> bool) {
 /// Waits for `future`, and moves the clock on which it pauses.
 pub async fn while_time_passes<F: Future>(advance: impl Fn(Duration), future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
+    let give_up = Instant::now() + Duration::from_secs(60);
     loop {
+        assert!(Instant::now() < give_up, "the future did not end");
         tokio::select! {
             output = &mut future => return output,
             () = tokio::time::sleep(Duration::from_millis(1)) => {
