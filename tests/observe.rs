@@ -4,7 +4,7 @@
 use idempotent_runtime::observe::{Ending, names};
 use idempotent_runtime::store::StoreErrorKind;
 use idempotent_runtime::testing::{Fault, Verb};
-use idempotent_runtime::{Answers, Error, Fingerprint, Mode, OnStoreError};
+use idempotent_runtime::{AnswerPolicy, Error, Fingerprint, Mode, OnStoreError};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -87,7 +87,7 @@ fn every_call_ends_in_exactly_one_outcome() {
             let off = || off.operation("o").key("d");
             off().run(ok()).await.unwrap();
             ends(Ending::Unprotected);
-            off().run_detached(Answers::kept(), ok()).await.unwrap();
+            off().run_detached(AnswerPolicy::kept(), ok()).await.unwrap();
             ends(Ending::Unprotected);
             off().run_batch([(1, ())], |_| async { vec![Ok::<u8, Error>(1)] }).await;
             ends(Ending::Unprotected);
@@ -133,7 +133,7 @@ fn rare_events_and_times_are_measured() {
             bench.idem.reconfigure(support::strong().with_max_value_bytes(1)).unwrap();
             call(&bench, "large").await.unwrap();
             let waiting = bench.idem.operation("o").key("w").begin().await.unwrap();
-            let answers = Answers::<u8, Error>::kept();
+            let answers = AnswerPolicy::<u8, Error>::kept();
             let waiter = bench.idem.operation("o").key("w").run_as(answers, async { Ok(1) });
             assert!(poll_at_most(50, waiter).await.is_none());
             drop(waiting);

@@ -8,7 +8,7 @@ use crate::headers::HeaderChoices;
 use crate::response::NoAnswer;
 use crate::settings::{RETENTION, Settings, call_hook};
 use http::Response;
-use idempotent_runtime::Answers;
+use idempotent_runtime::AnswerPolicy;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,8 +77,8 @@ pub(crate) fn choices<R>(response: &Response<R>) -> Option<&HeaderChoices> {
 }
 
 /// The instructions to the instance for keeping responses.
-pub(crate) fn answers<R, E>(settings: &Settings) -> Answers<Box<Exchange<R>>, NoAnswer<R, E>> {
-    let answers = Answers::bytes();
+pub(crate) fn answers<R, E>(settings: &Settings) -> AnswerPolicy<Box<Exchange<R>>, NoAnswer<R, E>> {
+    let answers = AnswerPolicy::bytes();
     match settings.retention_by {
         Some(_) => answers.expire_with(|exchange| retention(exchange)),
         None => answers,

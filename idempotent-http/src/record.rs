@@ -11,7 +11,7 @@ use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::key::{KeyPart, RecordKey};
 use idempotent_runtime::protocol::{Forgotten, Resolved};
 use idempotent_runtime::store::{Claim, Record, State};
-use idempotent_runtime::{Abandon, Answers, Error, Operation, Resolution};
+use idempotent_runtime::{Abandon, AnswerPolicy, Error, Operation, Resolution};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -202,7 +202,7 @@ impl RecordHandle {
     }
 
     async fn end(&self, resolution: Resolution<Option<&Stored>>) -> Result<Resolved, Error> {
-        let answers = Answers::<Stored, Error>::bytes();
+        let answers = AnswerPolicy::<Stored, Error>::bytes();
         self.with_ambient(async { self.operation().resolve_as(answers, resolution).await }).await
     }
 
@@ -223,7 +223,7 @@ impl RecordHandle {
 
 /// A record and its response.
 pub(crate) fn read(operation: &Operation<'_>, record: &Record) -> Result<StoredExchange, Error> {
-    let stored = operation.value_of(record, Answers::<Stored, Error>::bytes())?;
+    let stored = operation.value_of(record, AnswerPolicy::<Stored, Error>::bytes())?;
     let (response, status) = match stored {
         Some(Exchange::Whole { response, .. }) => {
             let status = response.status();

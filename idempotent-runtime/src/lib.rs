@@ -32,7 +32,7 @@
 #[path = "private.rs"]
 pub mod __private;
 pub mod ambient;
-mod answers;
+mod answer_policy;
 mod attempt;
 mod backoff;
 mod causes;
@@ -69,7 +69,7 @@ mod sync;
 pub mod testing;
 pub mod tokens;
 
-pub use answers::Answers;
+pub use answer_policy::AnswerPolicy;
 pub use attempt::{Attempt, Begin, Stored};
 #[doc(inline)]
 pub use config::{Abandon, Config, Mode, OnStoreError, OnUnrecorded, retention};

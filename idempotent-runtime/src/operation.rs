@@ -2,7 +2,7 @@
 
 mod resolve;
 
-use crate::answers::Answers;
+use crate::answer_policy::AnswerPolicy;
 use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::engine::{
@@ -242,7 +242,7 @@ impl<'a> Operation<'a> {
         E: From<Error>,
         F: Future<Output = Result<T, E>>,
     {
-        Ok(self.run_as(Answers::kept(), body).await?.value)
+        Ok(self.run_as(AnswerPolicy::kept(), body).await?.value)
     }
 
     /// Like [`run`](Operation::run), and returns the origin of the value with it.
@@ -255,15 +255,19 @@ impl<'a> Operation<'a> {
         E: From<Error>,
         F: Future<Output = Result<T, E>>,
     {
-        self.run_as(Answers::kept(), body).await
+        self.run_as(AnswerPolicy::kept(), body).await
     }
 
-    /// Like [`run_detailed`](Operation::run_detailed), with [`Answers`] to choose which answers are
+    /// Like [`run_detailed`](Operation::run_detailed), with [`AnswerPolicy`] to choose which answers are
     /// kept.
     ///
     /// # Errors
     /// The body's own error, or the reason for which the call was refused.
-    pub async fn run_as<T, E, F>(mut self, answers: Answers<T, E>, body: F) -> Result<Outcome<T>, E>
+    pub async fn run_as<T, E, F>(
+        mut self,
+        answers: AnswerPolicy<T, E>,
+        body: F,
+    ) -> Result<Outcome<T>, E>
     where
         F: Future<Output = Result<T, E>>,
     {
@@ -277,7 +281,7 @@ impl<'a> Operation<'a> {
     /// The body's own error, or the reason for which the call was refused.
     pub fn run_detached<T, E, F>(
         self,
-        answers: Answers<T, E>,
+        answers: AnswerPolicy<T, E>,
         body: F,
     ) -> impl Future<Output = Result<Outcome<T>, E>> + Send
     where
@@ -302,7 +306,7 @@ impl<'a> Operation<'a> {
     /// The body's own error, or the reason for which the call was refused.
     pub fn run_in_place<T, E, F>(
         self,
-        answers: Answers<T, E>,
+        answers: AnswerPolicy<T, E>,
         body: F,
     ) -> impl Future<Output = Result<Outcome<T>, E>> + Send
     where
@@ -358,7 +362,7 @@ impl<'a> Operation<'a> {
             (prepare(ArcRef::Borrowed(self.instance.engine()), call), input)
         };
         let calls = items.into_iter().map(prepare).collect();
-        run_batch(calls, &Answers::kept(), body).await
+        run_batch(calls, &AnswerPolicy::kept(), body).await
     }
 
     /// Asks for the right to run, without running anything. In strong mode it waits up to `wait`

@@ -4,7 +4,7 @@ pub use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 pub use crate::key::{Encoded, Parts};
 pub use crate::site::Site;
 
-use crate::answers::Answers;
+use crate::answer_policy::AnswerPolicy;
 use crate::engine::{self, ArcRef, Moves, Prepare as _, Prepared};
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
@@ -118,25 +118,25 @@ pub trait ReturnsResult: sealed::Sealed {
     /// The type of `Err`.
     type Error;
     /// The policy for keeping both.
-    type Answers: Witness;
+    type AnswerPolicy: Witness;
 
-    /// Returns `answers` as `Self::Answers`, which is the same type.
-    fn witness(answers: Answers<Self::Value, Self::Error>) -> Self::Answers;
+    /// Returns `answers` as `Self::AnswerPolicy`, which is the same type.
+    fn witness(answers: AnswerPolicy<Self::Value, Self::Error>) -> Self::AnswerPolicy;
 }
 
 impl<T, E> ReturnsResult for Result<T, E> {
     type Value = T;
     type Error = E;
-    type Answers = Answers<T, E>;
+    type AnswerPolicy = AnswerPolicy<T, E>;
 
-    fn witness(answers: Answers<T, E>) -> Answers<T, E> {
+    fn witness(answers: AnswerPolicy<T, E>) -> AnswerPolicy<T, E> {
         answers
     }
 }
 
 /// Policy for the answers of one function.
 ///
-/// `run` takes this rather than `Answers<T, E>`, so that the compiler reports one error, at the
+/// `run` takes this rather than `AnswerPolicy<T, E>`, so that the compiler reports one error, at the
 /// return type, for a function that returns something else.
 pub trait Witness: Sized {
     /// The function's return type.
@@ -148,7 +148,7 @@ pub trait Witness: Sized {
     fn run<F>(self, call: Call<'_>, body: F) -> Self::Run<'_, F>;
 }
 
-impl<T, E> Witness for Answers<T, E> {
+impl<T, E> Witness for AnswerPolicy<T, E> {
     type Output = Result<T, E>;
     type Run<'a, F> = Run<'a, T, E, F>;
 
@@ -163,20 +163,20 @@ mod sealed {
 }
 
 /// The policy of a function whose values are kept.
-pub fn replay<R: ReturnsResult>() -> R::Answers
+pub fn replay<R: ReturnsResult>() -> R::AnswerPolicy
 where
     R::Value: Serialize + DeserializeOwned,
     R::Error: From<Error>,
 {
-    R::witness(Answers::kept())
+    R::witness(AnswerPolicy::kept())
 }
 
 /// The policy of a function whose values are not kept.
-pub fn plain<R: ReturnsResult>() -> R::Answers
+pub fn plain<R: ReturnsResult>() -> R::AnswerPolicy
 where
     R::Error: From<Error>,
 {
-    R::witness(Answers::not_kept())
+    R::witness(AnswerPolicy::not_kept())
 }
 
 /// Runs the body once per key.
@@ -233,7 +233,7 @@ pub trait Detach<F>: Sized {
     fn detach(self, call: Call<'_>, body: F) -> Self::Run<'_>;
 }
 
-impl<T, E, F> Detach<F> for Answers<T, E>
+impl<T, E, F> Detach<F> for AnswerPolicy<T, E>
 where
     T: Send + 'static,
     E: Send + 'static,

@@ -2,7 +2,7 @@
 //!
 //! Operations get here with the key that they compose, and operators with one that a scan listed.
 
-use crate::answers::{Answers, Encoding};
+use crate::answer_policy::{AnswerPolicy, Encoding};
 use crate::codec::Codecs;
 use crate::engine::Kind;
 use crate::error::{Error, ErrorKind};
@@ -97,7 +97,7 @@ impl<'a> RecordHandle<'a> {
     /// The value cannot be kept, or the store does not answer.
     pub async fn resolve_as<T, E>(
         &self,
-        answers: Answers<T, E>,
+        answers: AnswerPolicy<T, E>,
         resolution: Resolution<Option<&T>>,
     ) -> Result<Resolved, Error> {
         let encode = |codecs: &Codecs, value: &T| answers.encode_value(codecs, value);
@@ -112,7 +112,7 @@ impl<'a> RecordHandle<'a> {
     pub fn value_of<T, E>(
         &self,
         record: &Record,
-        answers: Answers<T, E>,
+        answers: AnswerPolicy<T, E>,
     ) -> Result<Option<T>, Error> {
         let (State::Succeeded, Some(value)) = (record.head.state, &record.value) else {
             return Ok(None);

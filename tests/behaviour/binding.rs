@@ -156,7 +156,7 @@ async fn a_body_that_is_dropped_or_panics_leaves_its_key_bound() {
 async fn a_value_that_is_not_kept_leaves_its_key_bound() {
     for bench in both() {
         let answers = || {
-            let answers = idempotent_runtime::Answers::<u8, Failed>::kept();
+            let answers = idempotent_runtime::AnswerPolicy::<u8, Failed>::kept();
             answers.expire_with(|_| std::time::Duration::ZERO)
         };
         bound(&bench, "one").run_as(answers(), async { Ok(1) }).await.unwrap();

@@ -2,7 +2,7 @@
 
 use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::testing::{Ledger, Verb, scoped};
-use idempotent_runtime::{Answers, Error, ErrorKind, Mode, current, idempotent};
+use idempotent_runtime::{AnswerPolicy, Error, ErrorKind, Mode, current, idempotent};
 use std::future::{Future as _, pending};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -75,7 +75,7 @@ async fn a_detached_body_that_started_is_recorded_at_whatever_poll_its_caller_go
                     Ok::<_, Error>(run)
                 }
             };
-            let call = bench.op().mode(Mode::Strong).run_detached(Answers::kept(), body);
+            let call = bench.op().mode(Mode::Strong).run_detached(AnswerPolicy::kept(), body);
             let left = poll_at_most(polls, call).await.is_none();
             bench.at_rest().await;
             until(|| ended.total() == bench.runs()).await;
@@ -94,7 +94,7 @@ async fn a_detached_body_that_started_is_recorded_at_whatever_poll_its_caller_go
 fn a_detached_body_whose_runtime_ends_is_said_to_have_run() {
     let bench = support::local();
     let short = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let mut call = pin!(bench.op().run_detached(Answers::<u64, Error>::kept(), pending()));
+    let mut call = pin!(bench.op().run_detached(AnswerPolicy::<u64, Error>::kept(), pending()));
     let inside = short.enter();
     let mut context = Context::from_waker(Waker::noop());
     assert!(call.as_mut().poll(&mut context).is_pending());

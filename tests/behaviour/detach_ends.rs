@@ -1,7 +1,7 @@
 //! Detached calls that end early: nothing of them outlives a shutdown.
 
 use idempotent_runtime::instance::Drained;
-use idempotent_runtime::{Abandon, Answers, Error, Idempotency};
+use idempotent_runtime::{Abandon, AnswerPolicy, Error, Idempotency};
 use std::fmt;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -108,7 +108,7 @@ async fn a_shutdown_waits_for_all_of_a_call_whose_caller_goes_while_it_waits() {
     let first = bench.hang();
     until(|| bench.runs() == 1).await;
     let _listening = subscriber::set_default(probe.clone());
-    let mut call = Box::pin(bench.op().run_detached(Answers::kept(), probe.body()));
+    let mut call = Box::pin(bench.op().run_detached(AnswerPolicy::kept(), probe.body()));
     assert!(call.as_mut().poll(&mut context()).is_pending());
     first.abort();
     assert!(first.await.is_err());
@@ -131,7 +131,7 @@ async fn a_shutdown_waits_for_all_of_a_call_that_is_replayed() {
         other.op().run(body).await
     });
     until(|| bench.runs() == 1).await;
-    let mut call = Box::pin(bench.op().run_detached(Answers::kept(), probe.body()));
+    let mut call = Box::pin(bench.op().run_detached(AnswerPolicy::kept(), probe.body()));
     assert!(call.as_mut().poll(&mut context()).is_pending());
     go.send(true).unwrap();
     assert_eq!(first.await.unwrap().unwrap(), 1);
@@ -149,7 +149,7 @@ fn a_shutdown_waits_for_all_of_a_body_whose_runtime_ends() {
         let _listening = subscriber::set_default(probe.clone());
         let short = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let inside = short.enter();
-        let mut call = Box::pin(bench.op().run_detached(Answers::kept(), probe.body()));
+        let mut call = Box::pin(bench.op().run_detached(AnswerPolicy::kept(), probe.body()));
         assert!(call.as_mut().poll(&mut context()).is_pending());
         drop(call);
         drop(inside);
@@ -173,7 +173,7 @@ async fn a_panic_before_the_body_starts_frees_the_key() {
         let ledger = bench.ledger.clone();
         let body = async move { Ok::<_, Error>(ledger.record("k")) };
         let op = || bench.op().abandon(Abandon::Block);
-        let mut call = Box::pin(op().run_detached(Answers::kept(), body));
+        let mut call = Box::pin(op().run_detached(AnswerPolicy::kept(), body));
         let panicked = poll_fn(|context| {
             match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context))) {
                 Ok(poll) => poll.map(|_| false),
@@ -204,7 +204,7 @@ fn a_large_body_does_not_lie_on_the_stack_below_its_own_polls() {
         seen.store(look.await, SeqCst);
         Ok::<_, Error>(large.len())
     };
-    let mut call = Box::pin(bench.op().run_detached(Answers::kept(), body));
+    let mut call = Box::pin(bench.op().run_detached(AnswerPolicy::kept(), body));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _inside = runtime.enter();
     let begins_at = stack_ends_at();

@@ -4,8 +4,8 @@ use idempotent_runtime::protocol::Forgotten;
 use idempotent_runtime::testing::Verb;
 use idempotent_runtime::tokens::{Consumed, Tokens};
 use idempotent_runtime::{
-    Answers, Begin, Error, ErrorKind, Idempotency, Mode, Operation, Outcome, Recorded, current,
-    idempotent,
+    AnswerPolicy, Begin, Error, ErrorKind, Idempotency, Mode, Operation, Outcome, Recorded,
+    current, idempotent,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -116,7 +116,7 @@ async fn the_store_is_not_asked() {
     let store = Arc::new(bench.store.clone());
     let idem = Idempotency::builder().shared_store(store).disabled().build().unwrap();
     op(&idem).run(async { Ok::<u8, Error>(1) }).await.unwrap();
-    op(&idem).run_detached(Answers::<u8, Error>::kept(), async { Ok(1) }).await.unwrap();
+    op(&idem).run_detached(AnswerPolicy::<u8, Error>::kept(), async { Ok(1) }).await.unwrap();
     let body = |_: Vec<()>| async { vec![Ok::<u8, Error>(1)] };
     op(&idem).run_batch([(1, ())], body).await.remove(0).unwrap();
     let Begin::Fresh(attempt) = op(&idem).begin().await.unwrap() else { panic!() };

@@ -3,7 +3,7 @@
 use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::detach::detachable;
 use idempotent_runtime::testing::{Ledger, scoped};
-use idempotent_runtime::{Answers, Error, Mode, Outcome, current, idempotent};
+use idempotent_runtime::{AnswerPolicy, Error, Mode, Outcome, current, idempotent};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::pin::{Pin, pin};
@@ -24,7 +24,7 @@ type Call<'a> = Pin<Box<dyn Future<Output = Result<Outcome<String>, Error>> + Se
 /// A call whose body waits to be let go, and then answers with its run and what it sees.
 fn call<'a>(bench: &'a Bench, go: &Arc<Semaphore>) -> Call<'a> {
     let (ledger, go) = (bench.ledger.clone(), Arc::clone(go));
-    Box::pin(bench.op().mode(Mode::Strong).run_in_place(Answers::kept(), async move {
+    Box::pin(bench.op().mode(Mode::Strong).run_in_place(AnswerPolicy::kept(), async move {
         let run = ledger.record("k");
         go.acquire().await.unwrap().forget();
         assert!(current().is_some());
@@ -101,7 +101,7 @@ async fn the_instance_that_was_in_place_is_that_of_calls_further_in() {
         waits.acquire().await.unwrap().forget();
         nested(ledger, 7).await
     };
-    let call = bench.op().run_in_place(Answers::kept(), body);
+    let call = bench.op().run_in_place(AnswerPolicy::kept(), body);
     assert!(poll_at_most(5, scoped(bench.idem.clone(), call)).await.is_none());
     go.add_permits(1);
     until(|| bench.ledger.ran("7") == 1).await;
@@ -234,7 +234,7 @@ async fn is_woken_in_its_own_task(bench: &Bench) {
         tokio::task::yield_now().await;
         Ok::<_, Error>(run.to_string())
     };
-    let mut call = Box::pin(bench.op().mode(Mode::Strong).run_in_place(Answers::kept(), body));
+    let mut call = Box::pin(bench.op().mode(Mode::Strong).run_in_place(AnswerPolicy::kept(), body));
     start(bench, call.as_mut());
     wake.notify_waiters();
     drop(call);
@@ -253,7 +253,7 @@ async fn a_detached_body_goes_on_while_its_future_is_held_and_not_polled() {
             ends.record("k");
             Ok::<_, Error>(run.to_string())
         };
-        let mut call = pin!(bench.op().mode(Mode::Strong).run_detached(Answers::kept(), body));
+        let mut call = pin!(bench.op().mode(Mode::Strong).run_detached(AnswerPolicy::kept(), body));
         tokio::select! {
             _ = &mut call => panic!("nobody let it go"),
             () = until(|| bench.runs() == 1) => {}
@@ -272,7 +272,7 @@ async fn a_body_in_place_that_panics_frees_its_key_before_its_caller_hears_of_it
             tokio::task::yield_now().await;
             panic!("boom")
         };
-        let call = bench.op().run_in_place(Answers::<String, Error>::kept(), body);
+        let call = bench.op().run_in_place(AnswerPolicy::<String, Error>::kept(), body);
         let heard = catch_panic(pin!(call)).await;
         assert!(heard.is_err());
         assert_eq!(repeat(&bench).await.unwrap(), "ran again");

@@ -2,7 +2,7 @@
 
 use idempotent_runtime::detach::detachable;
 use idempotent_runtime::instance::Drained;
-use idempotent_runtime::{Answers, Error, ErrorKind, Idempotency, Mode, Outcome};
+use idempotent_runtime::{AnswerPolicy, Error, ErrorKind, Idempotency, Mode, Outcome};
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
@@ -22,7 +22,7 @@ async fn call(bench: Bench, go: Arc<Semaphore>) -> Answer {
         go.acquire().await.unwrap().forget();
         Ok(run.to_string())
     };
-    bench.op().mode(Mode::Strong).run_in_place(Answers::kept(), body).await
+    bench.op().mode(Mode::Strong).run_in_place(AnswerPolicy::kept(), body).await
 }
 
 /// The answer to a repeat.
@@ -48,7 +48,7 @@ async fn a_body_that_has_started_ends_once_whichever_poll_was_the_last_of_its_ca
                 Ok::<_, Error>(run.to_string())
             };
             let op = bench.op().mode(Mode::Strong);
-            let answer = poll_at_most(polls, op.run_in_place(Answers::kept(), body)).await;
+            let answer = poll_at_most(polls, op.run_in_place(AnswerPolicy::kept(), body)).await;
             let started = bench.runs();
             let expected = if started == 1 { "1" } else { "ran again" };
             assert_eq!(repeat(&bench).await.unwrap(), expected, "after {polls} polls");
@@ -72,7 +72,7 @@ async fn a_body_is_polled_once_per_poll_of_its_call() {
             *counts.lock().unwrap() += 1;
             Poll::Pending
         });
-        let mut call = pin!(bench.op().run_in_place(Answers::kept(), body));
+        let mut call = pin!(bench.op().run_in_place(AnswerPolicy::kept(), body));
         let mut poll = || {
             let before = *polls.lock().unwrap();
             assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -137,7 +137,9 @@ async fn a_call_that_a_moved_body_drops_moves_too() {
             Ok::<_, Error>("outer".to_owned())
         };
         let op = bench.idem.operation("outer").key(1);
-        assert!(poll_at_most(20, op.clone().run_in_place(Answers::kept(), body)).await.is_none());
+        assert!(
+            poll_at_most(20, op.clone().run_in_place(AnswerPolicy::kept(), body)).await.is_none()
+        );
         assert_eq!(bench.ledger.ran("outer"), 1);
         go.add_permits(1);
         let again = op.run(async { Ok::<_, Error>("ran again".to_owned()) });
@@ -218,8 +220,8 @@ async fn a_shutdown_waits_for_the_destructors_of_a_body_that_panics_without_prot
     type Call<'a> = Pin<Box<dyn Future<Output = Result<Outcome<u8>, Error>> + Send + 'a>>;
     let ways: [for<'a> fn(&'a Idempotency, Panics) -> Call<'a>; 3] = [
         |idem, body| Box::pin(idem.operation("o").key(1).run_detailed(body)),
-        |idem, body| Box::pin(idem.operation("o").key(1).run_detached(Answers::kept(), body)),
-        |idem, body| Box::pin(idem.operation("o").key(1).run_in_place(Answers::kept(), body)),
+        |idem, body| Box::pin(idem.operation("o").key(1).run_detached(AnswerPolicy::kept(), body)),
+        |idem, body| Box::pin(idem.operation("o").key(1).run_in_place(AnswerPolicy::kept(), body)),
     ];
     for (index, way) in ways.into_iter().enumerate() {
         let idem = Idempotency::builder().config(strong()).disabled().build().unwrap();

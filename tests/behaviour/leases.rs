@@ -2,7 +2,9 @@
 
 use idempotent_runtime::store::{MemoryStore, State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
-use idempotent_runtime::{Abandon, Answers, Current, Error, ErrorKind, Idempotency, Mode, current};
+use idempotent_runtime::{
+    Abandon, AnswerPolicy, Current, Error, ErrorKind, Idempotency, Mode, current,
+};
 use std::time::Duration;
 use support::{Bench, LEASE, both, local, remote, until, until_async};
 
@@ -269,7 +271,7 @@ async fn a_detached_body_starts_with_its_grant_and_waits_for_no_turn_of_a_task()
         }
         bench.runs()
     };
-    let call = bench.op().run_detached(Answers::kept(), body);
+    let call = bench.op().run_detached(AnswerPolicy::kept(), body);
     let (answer, runs) = tokio::join!(biased; call, runs_at_the_grant);
     assert_eq!((answer.unwrap().value, runs), (1, 1));
 }

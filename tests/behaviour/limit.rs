@@ -1,7 +1,7 @@
 //! `max_concurrent`: the limit on bodies in this process.
 
 use idempotent_runtime::testing::{Fault, Ledger, Verb};
-use idempotent_runtime::{Answers, Begin, Error, ErrorKind, Mode};
+use idempotent_runtime::{AnswerPolicy, Begin, Error, ErrorKind, Mode};
 use std::sync::Arc;
 use std::time::Duration;
 use support::{Bench, LEASE, local, remote, until};
@@ -206,7 +206,8 @@ async fn a_call_inside_a_body_shares_its_place() {
                 idem.operation("inner").key("c").run(async { Ok::<u8, Error>(1) }).await
             }));
             let detached = bench.idem.operation("inner").key("d");
-            let detached = detached.run_detached(Answers::kept(), async { Ok::<u8, Error>(1) });
+            let detached =
+                detached.run_detached(AnswerPolicy::kept(), async { Ok::<u8, Error>(1) });
             Ok(sum + elsewhere.await.unwrap()? + detached.await?.value)
         };
         let answer: Result<u8, Error> = bench.idem.operation("outer").key(1).run(outer).await;

@@ -2,7 +2,9 @@
 //! protection, and those of batches. They must not take the attempt around them for theirs: two of
 //! them would derive one key for two requests.
 
-use idempotent_runtime::{Answers, Error, ErrorKind, Idempotency, Mode, OnStoreError, current};
+use idempotent_runtime::{
+    AnswerPolicy, Error, ErrorKind, Idempotency, Mode, OnStoreError, current,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use support::{Bench, both, local, remote, remote_with, strong, until};
@@ -48,8 +50,8 @@ async fn a_body_without_protection_has_no_attempt_inside_another_body_either() {
         let dropped = Arc::default();
         let inside = async {
             op().run(sees_no_attempt()).await?;
-            op().run_detached(Answers::kept(), sees_no_attempt()).await?;
-            op().run_in_place(Answers::kept(), sees_no_attempt()).await?;
+            op().run_detached(AnswerPolicy::kept(), sees_no_attempt()).await?;
+            op().run_in_place(AnswerPolicy::kept(), sees_no_attempt()).await?;
             let guard = AtDrop(Arc::clone(&dropped));
             let ends = async move {
                 let _guard = guard;

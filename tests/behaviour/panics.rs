@@ -2,7 +2,7 @@
 
 use idempotent_runtime::codec::{CodecError, StoredBytes};
 use idempotent_runtime::store::State;
-use idempotent_runtime::{Abandon, Answers, Error, ErrorKind, Mode};
+use idempotent_runtime::{Abandon, AnswerPolicy, Error, ErrorKind, Mode};
 use serde::{Deserialize, Serialize, Serializer};
 use std::time::Duration;
 use support::{both, until};
@@ -132,16 +132,16 @@ async fn a_value_whose_own_bytes_panic_is_not_run_for_again() {
                     Ok::<_, Error>(value)
                 }
             };
-            let first = bench.op().run_as(Answers::bytes(), body()).await.unwrap();
+            let first = bench.op().run_as(AnswerPolicy::bytes(), body()).await.unwrap();
             assert_eq!(first.value, value);
-            let run = bench.op().run_as(Answers::bytes(), body()).await;
+            let run = bench.op().run_as(AnswerPolicy::bytes(), body()).await;
             assert_eq!(run.unwrap_err().kind(), repeat);
-            let in_place = bench.op().run_in_place(Answers::bytes(), body()).await;
+            let in_place = bench.op().run_in_place(AnswerPolicy::bytes(), body()).await;
             assert_eq!(in_place.unwrap_err().kind(), repeat);
             assert_eq!(bench.runs(), 1);
 
             bench.op().forget(false).await.unwrap();
-            let moved = bench.op().run_in_place(Answers::bytes(), body()).await.unwrap();
+            let moved = bench.op().run_in_place(AnswerPolicy::bytes(), body()).await.unwrap();
             assert_eq!((moved.value, bench.runs()), (value, 2));
         }
     }
@@ -151,7 +151,7 @@ async fn a_value_whose_own_bytes_panic_is_not_run_for_again() {
 async fn a_hook_that_panics_does_not_undo_what_the_body_did() {
     for bench in both() {
         let answers = || {
-            Answers::<usize, Error>::kept()
+            AnswerPolicy::<usize, Error>::kept()
                 .expire_with(|_| -> Duration { panic!("boom") })
                 .on_replay(|_| panic!("boom"))
         };

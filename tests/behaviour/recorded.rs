@@ -4,7 +4,7 @@ use idempotent_runtime::protocol::{Binding, StoreExt as _};
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store as _, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{
-    Answers, Begin, Config, Error, ErrorKind, Idempotency, Mode, OnStoreError, OnUnrecorded,
+    AnswerPolicy, Begin, Config, Error, ErrorKind, Idempotency, Mode, OnStoreError, OnUnrecorded,
     Operation, Outcome, Recorded, idempotent,
 };
 use std::time::Duration;
@@ -64,7 +64,7 @@ async fn where_nothing_is_recorded_after_the_body_the_outcome_says_so() {
     for bench in both() {
         let window = bench.op().key("window").mode(Mode::Window);
         assert_eq!(detailed(window).await.recorded, Recorded::No);
-        let zero = Answers::<u8, Error>::kept().expire_with(|_| Duration::ZERO);
+        let zero = AnswerPolicy::<u8, Error>::kept().expire_with(|_| Duration::ZERO);
         let outcome = bench.op().run_as(zero, async { Ok(1) }).await.unwrap();
         assert_eq!(outcome.recorded, Recorded::No, "`expire_with` chose zero");
     }
@@ -151,7 +151,7 @@ async fn rows_of_a_batch_and_detached_bodies_tell_it_too() {
     for row in rows.await {
         assert_eq!(row.unwrap().recorded, Recorded::NotYet);
     }
-    let detached = bench.op().run_detached(Answers::<u8, Error>::kept(), async { Ok(7) });
+    let detached = bench.op().run_detached(AnswerPolicy::<u8, Error>::kept(), async { Ok(7) });
     assert_eq!(detached.await.unwrap().recorded, Recorded::NotYet);
     assert_eq!(recorded_later(&bench).await.value, 7);
 }
@@ -173,7 +173,7 @@ async fn a_caller_may_ask_for_an_error_in_place_of_an_unrecorded_value() {
 
     let bench = forgetful();
     let op = || bench.op().on_unrecorded(OnUnrecorded::Error);
-    let detached = op().run_detached(Answers::<u8, Error>::kept(), async { Ok(7) });
+    let detached = op().run_detached(AnswerPolicy::<u8, Error>::kept(), async { Ok(7) });
     refused(detached.await.unwrap_err());
     let rows = op().run_batch([(1, ())], |_| async { vec![Ok::<u8, Error>(1)] }).await;
     refused(rows.into_iter().next().unwrap().unwrap_err());
@@ -195,7 +195,7 @@ async fn only_what_the_store_did_not_take_is_an_error() {
     let bench = remote();
     bench.idem.reconfigure(strict()).unwrap();
     bench.store.fault_always(Verb::Fail, Fault::Before(StoreErrorKind::Unavailable));
-    let zero = Answers::<u8, Error>::kept().expire_with(|_| Duration::ZERO);
+    let zero = AnswerPolicy::<u8, Error>::kept().expire_with(|_| Duration::ZERO);
     let outcome = bench.op().run_as(zero, async { Ok(1) }).await.unwrap();
     assert_eq!(outcome.recorded, Recorded::No, "there was nothing to record");
     let own = async { Err::<u8, _>(support::OwnError::new("mine")) };

@@ -5,8 +5,8 @@ use crate::kind::Kind;
 use crate::plan::{BodyEnd, Plan};
 use idempotent_runtime::store::Store;
 use idempotent_runtime::{
-    Abandon, Answers, Config, Current, Error, ErrorKind, Idempotency, Mode, Operation, Outcome,
-    current,
+    Abandon, AnswerPolicy, Config, Current, Error, ErrorKind, Idempotency, Mode, Operation,
+    Outcome, current,
 };
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -151,7 +151,7 @@ impl Call {
         let operation = self.caller.operation(&self.key);
         let body = self.clone().body(plan);
         if Kind::of(&self.key) == Some(Kind::Detach) {
-            let answer = operation.run_detached(Answers::kept(), body).await;
+            let answer = operation.run_detached(AnswerPolicy::kept(), body).await;
             // The event is emitted in the task of the body, which is not heard here.
             return self.tell(answer, true);
         }

@@ -97,7 +97,7 @@ pub trait Codec: Debug + Send + Sync + 'static {
 /// A value that encodes itself and bypasses the codec of the instance.
 ///
 /// For values that are bytes already, such as a whole response.
-/// [`Answers::bytes`](crate::Answers::bytes) keeps such values.
+/// [`AnswerPolicy::bytes`](crate::AnswerPolicy::bytes) keeps such values.
 pub trait StoredBytes: Sized {
     /// Appends the encoded value to `bytes`.
     ///

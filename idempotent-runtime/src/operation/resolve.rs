@@ -1,7 +1,7 @@
 //! Answers that operators read and write, encoded as the engine encodes them.
 
 use super::Operation;
-use crate::answers::Answers;
+use crate::answer_policy::AnswerPolicy;
 use crate::error::Error;
 use crate::protocol::{Resolution, Resolved};
 use crate::store::Record;
@@ -19,13 +19,13 @@ impl Operation<'_> {
         self.record()?.resolve(resolution).await
     }
 
-    /// Like [`resolve`](Self::resolve), with [`Answers`] to choose how the value is kept.
+    /// Like [`resolve`](Self::resolve), with [`AnswerPolicy`] to choose how the value is kept.
     ///
     /// # Errors
     /// The key is invalid, the value cannot be kept, or the store does not answer.
     pub async fn resolve_as<T, E>(
         &self,
-        answers: Answers<T, E>,
+        answers: AnswerPolicy<T, E>,
         resolution: Resolution<Option<&T>>,
     ) -> Result<Resolved, Error> {
         self.record()?.resolve_as(answers, resolution).await
@@ -34,7 +34,7 @@ impl Operation<'_> {
     /// The value in a record of this key, read as a replay reads it; `None` if the record has none.
     ///
     /// ```
-    /// use idempotent_runtime::{Answers, Error, Idempotency, Mode};
+    /// use idempotent_runtime::{AnswerPolicy, Error, Idempotency, Mode};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Error> {
@@ -42,7 +42,7 @@ impl Operation<'_> {
     /// let order = idem.operation("orders.create").key(42).mode(Mode::Strong);
     /// order.clone().run(async { Ok::<u64, Error>(7) }).await?;
     /// let record = order.get().await?.expect("it was run");
-    /// assert_eq!(order.value_of(&record, Answers::<u64, Error>::kept())?, Some(7));
+    /// assert_eq!(order.value_of(&record, AnswerPolicy::<u64, Error>::kept())?, Some(7));
     /// # Ok(()) }
     /// ```
     ///
@@ -51,7 +51,7 @@ impl Operation<'_> {
     pub fn value_of<T, E>(
         &self,
         record: &Record,
-        answers: Answers<T, E>,
+        answers: AnswerPolicy<T, E>,
     ) -> Result<Option<T>, Error> {
         self.record()?.value_of(record, answers)
     }

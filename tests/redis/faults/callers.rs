@@ -4,7 +4,7 @@ use crate::message::Message;
 use crate::site::{LEASE, Process, SHORT_LEASE, Site, name, short, strong};
 use idempotent_runtime::instance::Drained;
 use idempotent_runtime::store::State;
-use idempotent_runtime::{Abandon, Answers, Error, ErrorKind};
+use idempotent_runtime::{Abandon, AnswerPolicy, Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -96,7 +96,7 @@ async fn a_detached_body_finishes_without_its_caller() {
             let () = told.await.unwrap();
             Ok::<_, Error>(run)
         };
-        idem.operation("test.op").key("k").run_detached(Answers::kept(), body).await
+        idem.operation("test.op").key("k").run_detached(AnswerPolicy::kept(), body).await
     });
     until(|| site.runs.of("k") == 1).await;
     call.abort();

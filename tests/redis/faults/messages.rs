@@ -3,7 +3,7 @@
 use crate::message::Message;
 use crate::site::{EXPIRE, Process, SHORT_LEASE, Site, name, short, strong};
 use idempotent_runtime::store::State;
-use idempotent_runtime::{Abandon, Answers, Error, ErrorKind, Mode, Resolution};
+use idempotent_runtime::{Abandon, AnswerPolicy, Error, ErrorKind, Mode, Resolution};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ async fn whatever_happens_to_a_final_error_it_is_kept_and_replayed() {
         let process = trial.site.process().await;
         let fail = Message::End(State::FailedFinal);
         trial.strike(&process, fail);
-        let answers = Answers::<usize, Declined>::kept().final_errors(|_| true);
+        let answers = AnswerPolicy::<usize, Declined>::kept().final_errors(|_| true);
         let call = || {
             process.op(key).run_as(answers, async {
                 trial.site.runs.record(key);

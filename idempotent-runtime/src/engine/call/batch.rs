@@ -1,7 +1,7 @@
 //! Many calls of one operation: one `begin` for all, one body, one end for all.
 
 use super::run::{conclude, decide, end_of, refuse, unprotected};
-use crate::answers::Answers;
+use crate::answer_policy::AnswerPolicy;
 use crate::clock::Moment;
 use crate::engine::attempt::admission::{Full, Permit};
 use crate::engine::attempt::current::without_attempt;
@@ -38,7 +38,7 @@ struct Item<'a, T, E> {
 /// say. Nobody waits for a body that runs elsewhere.
 pub(crate) async fn run_batch<I, T, E, B, F>(
     calls: Vec<(Result<Prepared<'_>, Error>, I)>,
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
     body: B,
 ) -> Vec<Result<Outcome<T>, E>>
 where
@@ -73,7 +73,7 @@ where
 async fn execute<I, T, E, B, F>(
     items: &mut [Item<'_, T, E>],
     mut inputs: Vec<Option<I>>,
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
     body: B,
 ) where
     B: FnOnce(Vec<I>) -> F,
@@ -107,7 +107,7 @@ async fn execute<I, T, E, B, F>(
 async fn answer_repeats<T, E>(
     items: &mut [Item<'_, T, E>],
     repeats: &[usize],
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
 ) {
     let calls: Vec<_> = repeats.iter().map(|&index| &items[index].call).collect();
     let looked = look_at_many(&calls).await;
@@ -145,7 +145,7 @@ impl Grant {
 async fn ask<T, E>(
     items: &mut [Item<'_, T, E>],
     indexes: &[usize],
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
 ) -> Vec<Grant> {
     if indexes.is_empty() {
         return Vec::new();
@@ -240,7 +240,7 @@ async fn record<T, E>(
     items: &mut [Item<'_, T, E>],
     mut granted: Vec<Grant>,
     results: Vec<Result<T, E>>,
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
 ) {
     if results.len() != granted.len() {
         let text = format!("the body answered {} of {} items", results.len(), granted.len());

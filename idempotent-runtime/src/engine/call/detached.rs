@@ -10,7 +10,7 @@ use super::body::Body;
 use super::detachable::{Detachable, SpawnContext};
 use super::run::{Decision, conclude, decide, end_of, refuse, unprotected};
 use super::underway::Underway;
-use crate::answers::Answers;
+use crate::answer_policy::AnswerPolicy;
 use crate::engine::attempt::{AttemptGuard, End};
 use crate::engine::flight::{Acquired, FirstStep, Prepared, acquire, acquire_now};
 use crate::error::{Error, ErrorKind};
@@ -31,7 +31,7 @@ use std::task::{Context, Poll};
 /// The body comes boxed, so that a large one lies on the stack of none of its polls.
 pub(crate) fn run_detached<'a, P, T, E, F>(
     prepare: P,
-    answers: Answers<T, E>,
+    answers: AnswerPolicy<T, E>,
     body: Pin<Box<F>>,
     moves: Moves,
 ) -> Detached<'a, P, T, E, F>
@@ -60,7 +60,7 @@ type Waiting<'a, T, E> = Pin<Box<dyn Future<Output = Result<Outcome<T>, E>> + Se
 
 /// A detached call, from its first poll to its answer.
 pub(crate) enum Detached<'a, P, T, E, F> {
-    New { prepare: P, answers: Answers<T, E>, body: Pin<Box<F>>, moves: Moves },
+    New { prepare: P, answers: AnswerPolicy<T, E>, body: Pin<Box<F>>, moves: Moves },
     Waits(Waiting<'a, T, E>),
     InPlace(InPlace<T, E>),
     Over,
@@ -140,7 +140,7 @@ impl<'a, T, E> Progress<'a, T, E> {
 
 fn begin<'a, T, E, F>(
     call: Prepared<'a>,
-    answers: Answers<T, E>,
+    answers: AnswerPolicy<T, E>,
     body: Pin<Box<F>>,
     moves: Moves,
     context: &mut Context<'_>,
@@ -184,7 +184,7 @@ where
 struct Caller<'a, T, E, F> {
     body: Pin<Box<F>>,
     end: CallEnd,
-    answers: Answers<T, E>,
+    answers: AnswerPolicy<T, E>,
     spawn_context: SpawnContext,
     moves: Moves,
     /// A shutdown waits for it, and so for all of the above.
@@ -230,7 +230,7 @@ where
 /// The way in which an attempt outlives its caller.
 struct Detach<'a, T, E> {
     call: Prepared<'a>,
-    answers: Answers<T, E>,
+    answers: AnswerPolicy<T, E>,
     spawn_context: SpawnContext,
     moves: Moves,
 }
@@ -329,7 +329,7 @@ fn run_body<F: Future>(
 /// Records how an attempt ended. If what is left of this is dropped, the keeper finishes it.
 fn record<T, E>(
     finished: Finished<Result<T, E>>,
-    answers: Answers<T, E>,
+    answers: AnswerPolicy<T, E>,
     mut end: CallEnd,
 ) -> Progress<'static, T, E>
 where

@@ -1,7 +1,7 @@
 //! The decisions of a call: the answer that its mode makes of a finding, and the end that is recorded
 //! for its own.
 
-use crate::answers::{Answers, Encoding};
+use crate::answer_policy::{AnswerPolicy, Encoding};
 use crate::codec::{CodecError, Codecs};
 use crate::config::{Mode, OnStoreError, OnUnrecorded};
 use crate::engine::attempt::{AttemptGuard, End, Kind};
@@ -16,7 +16,7 @@ use std::any::type_name;
 use std::ops::ControlFlow;
 
 /// The answer to a call that could not be made.
-pub(super) fn refuse<T, E>(error: Error, answers: &Answers<T, E>) -> E {
+pub(super) fn refuse<T, E>(error: Error, answers: &AnswerPolicy<T, E>) -> E {
     let mut end = CallEnd::new(error.operation().to_owned().into());
     end.ends(Ending::from(error.kind()));
     (answers.refuse)(error)
@@ -33,7 +33,7 @@ pub(super) type Decision<'a, T, E> = ControlFlow<Result<Outcome<T>, E>, Option<A
 /// answered.
 pub(super) fn decide<'a, T, E>(
     call: &Prepared<'_>,
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
     acquired: Acquired<'a>,
     end: &mut CallEnd,
 ) -> Decision<'a, T, E> {
@@ -102,14 +102,18 @@ fn runs_unprotected(call: &Prepared<'_>, error: &StoreError) -> bool {
     runs
 }
 
-fn replay<T, E>(call: &Prepared<'_>, answers: &Answers<T, E>, value: &Value) -> Result<T, Error> {
+fn replay<T, E>(
+    call: &Prepared<'_>,
+    answers: &AnswerPolicy<T, E>,
+    value: &Value,
+) -> Result<T, Error> {
     let read = |codecs: &Codecs, bytes: &[u8]| answers.decode_value(codecs, bytes);
     call.engine().values.read(Kind::Value, &call.key, value, read).map_err(|e| unreadable(call, e))
 }
 
 fn replay_error<T, E>(
     call: &Prepared<'_>,
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
     value: &Value,
 ) -> Result<E, Error> {
     let read = |codecs: &Codecs, bytes: &[u8]| answers.decode_error(codecs, bytes);
@@ -123,7 +127,7 @@ fn unreadable(call: &Prepared<'_>, error: CodecError) -> Error {
 /// The answer to the caller, once it is known how the end of its attempt was recorded.
 pub(super) fn conclude<T, E>(
     attempt: &AttemptGuard<'_>,
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
     answer: Result<T, E>,
     ended: Result<Updated, StoreError>,
     end: &mut CallEnd,
@@ -191,7 +195,7 @@ fn unrecorded(attempt: &AttemptGuard<'_>, error: &StoreError) {
 /// The end to record for the body's answer.
 pub(super) fn end_of<T, E>(
     attempt: &AttemptGuard<'_>,
-    answers: &Answers<T, E>,
+    answers: &AnswerPolicy<T, E>,
     answer: &Result<T, E>,
 ) -> End {
     let values = &attempt.instance().values;

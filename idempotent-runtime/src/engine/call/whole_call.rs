@@ -2,7 +2,7 @@
 
 use super::body::Body;
 use super::run::{conclude, decide, end_of, refuse, unprotected};
-use crate::answers::Answers;
+use crate::answer_policy::AnswerPolicy;
 use crate::engine::attempt::AttemptGuard;
 use crate::engine::flight::{Acquired, FirstStep, Prepared, acquire, acquire_now};
 use crate::error::Error;
@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 /// refused.
 pub(crate) fn run<'a, T, E, F>(
     call: Result<Prepared<'a>, Error>,
-    answers: Answers<T, E>,
+    answers: AnswerPolicy<T, E>,
     body: F,
 ) -> Run<'a, T, E, F> {
     let (stage, call) = match call {
@@ -51,7 +51,7 @@ pin_project! {
         end: Option<CallEnd>,
         // There from the start on, unless the call could not be prepared or its key is being acquired.
         call: Option<Prepared<'a>>,
-        answers: Answers<T, E>,
+        answers: AnswerPolicy<T, E>,
     }
 }
 

@@ -18,7 +18,7 @@ type KeptErrors<E> = (EncodeFn<E>, DecodeFn<E>, fn(&E) -> bool);
 ///
 /// The attribute makes them from its arguments; the plain API takes them in
 /// [`run_as`](crate::Operation::run_as).
-pub struct Answers<T, E> {
+pub struct AnswerPolicy<T, E> {
     value: Option<(EncodeFn<T>, DecodeFn<T>)>,
     error: Option<KeptErrors<E>>,
     expire_with: Option<fn(&T) -> Duration>,
@@ -26,25 +26,25 @@ pub struct Answers<T, E> {
     pub(crate) refuse: fn(Error) -> E,
 }
 
-impl<T, E> Clone for Answers<T, E> {
+impl<T, E> Clone for AnswerPolicy<T, E> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T, E> Copy for Answers<T, E> {}
+impl<T, E> Copy for AnswerPolicy<T, E> {}
 
-impl<T, E> fmt::Debug for Answers<T, E> {
+impl<T, E> fmt::Debug for AnswerPolicy<T, E> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
-            .debug_struct("Answers")
+            .debug_struct("AnswerPolicy")
             .field("keeps_values", &self.value.is_some())
             .field("keeps_errors", &self.error.is_some())
             .finish_non_exhaustive()
     }
 }
 
-impl<T, E: From<Error>> Answers<T, E> {
+impl<T, E: From<Error>> AnswerPolicy<T, E> {
     /// Keeps and replays values.
     pub fn kept() -> Self
     where
@@ -67,7 +67,7 @@ impl<T, E: From<Error>> Answers<T, E> {
     }
 }
 
-impl<T, E> Answers<T, E> {
+impl<T, E> AnswerPolicy<T, E> {
     /// Keeps and replays errors for which `is_final` returns `true`. All other errors free the key.
     #[must_use]
     pub fn final_errors(mut self, is_final: fn(&E) -> bool) -> Self
