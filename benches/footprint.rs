@@ -1,6 +1,6 @@
 //! Memory of a record in the memory store.
 //!
-//! `cargo bench --bench footprint`. Resident memory of the process, so that the allocator's own
+//! `cargo bench -p idempotent-tests --bench footprint`. Resident memory of the process, so that the allocator's own
 //! rounding counts; Linux only.
 #![allow(missing_docs, clippy::print_stdout)]
 

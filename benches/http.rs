@@ -1,7 +1,7 @@
 //! Cost of the HTTP layer, as a ratio to the same service without it and to plain Redis commands of
 //! the same run.
 //!
-//! `cargo bench --bench http`. Needs redis-server. Floor and call alternate in short rounds over real
+//! `cargo bench -p idempotent-tests --bench http`. Needs redis-server. Floor and call alternate in short rounds over real
 //! sockets that are kept open, so that both see the same machine; ratios are medians over the rounds.
 //! Clients write prepared requests and read the answers' bytes; they share the machine with the
 //! service.

@@ -1,6 +1,6 @@
 //! Bodies per second when more callers come than `max_concurrent` lets run.
 //!
-//! `cargo bench --bench limit`. Needs redis-server. Ten bodies of 10 ms may run, with 2 ms on the
+//! `cargo bench -p idempotent-tests --bench limit`. Needs redis-server. Ten bodies of 10 ms may run, with 2 ms on the
 //! way to the server and back. Ten, fifty and two hundred callers alternate in short rounds on one
 //! instance, so that all see the same machine. Each calls with a key of its own, again and again;
 //! one that is refused asks again after `PAUSE`. What is printed is how many bodies ended, and the

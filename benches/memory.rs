@@ -1,6 +1,6 @@
 //! Cost of an attributed call on the memory store, as a ratio to a floor of the same run.
 //!
-//! `cargo bench --bench memory`. Floor and call alternate in short rounds, so that both see the same
+//! `cargo bench -p idempotent-tests --bench memory`. Floor and call alternate in short rounds, so that both see the same
 //! machine; the ratio is the median over the rounds.
 #![allow(missing_docs, clippy::print_stdout)]
 

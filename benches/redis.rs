@@ -1,6 +1,6 @@
 //! Cost of an attributed call on Redis, as a ratio to plain commands of the same run.
 //!
-//! `cargo bench --bench redis`. Needs redis-server; `REDIS_SERVERS_UNDER_TEST` names more. Floor and call
+//! `cargo bench -p idempotent-tests --bench redis`. Needs redis-server; `REDIS_SERVERS_UNDER_TEST` names more. Floor and call
 //! alternate in short rounds on one connection each, so that both see the same machine; ratios are
 //! medians over the rounds. The floor of a first execution is `SET NX PX` and `SET` with the value, as
 //! JSON; that of a replay is `GET` and JSON.

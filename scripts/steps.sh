@@ -14,6 +14,11 @@ export CARGO_INCREMENTAL=0
 export CARGO_PROFILE_DEV_DEBUG=line-tables-only
 export CARGO_PROFILE_TEST_DEBUG=line-tables-only
 
+# Output of background steps, their times, and what the summary has to say besides.
+logs=$(mktemp -d)
+lane_processes=()
+lane_steps=()
+
 # step NAME COMMAND..: runs a command under a name. The script ends if it fails.
 step() {
     current_step=$1
@@ -21,20 +26,80 @@ step() {
     printf '\n==> %s\n' "$current_step"
     shift
     "$@"
-    local took=$((SECONDS - started))
-    step_names+=("$current_step")
-    step_times+=("$took")
-    printf -- '--- %s: %s\n' "$current_step" "$(clock "$took")"
+    finished "$current_step" $((SECONDS - started))
     current_step=
+}
+
+# finished NAME SECONDS: for the summary.
+finished() {
+    step_names+=("$1")
+    step_times+=("$2")
+    printf -- '--- %s: %s\n' "$1" "$(clock "$2")"
+}
+
+# lane NICENESS FUNCTION..: starts steps in the background, one after the other. What they print is kept for `join`.
+lane() {
+    lane_steps+=("${@:2}")
+    # A process group of its own, so that it can be ended with everything that it started.
+    set -m
+    in_lane "$@" &
+    set +m
+    lane_processes+=($!)
+}
+
+in_lane() {
+    trap - EXIT
+    renice -n $(($(nice) + $1)) -p "$BASHPID" >/dev/null
+    local name started
+    for name in "${@:2}"; do
+        started=$SECONDS
+        "$name" >"$logs/$name" 2>&1
+        printf '%d' $((SECONDS - started)) >"$logs/$name.seconds"
+        printf '... %s has passed\n' "$name"
+    done
+}
+
+# join: waits for every lane. The script ends if a step of one failed, after the others have ended.
+join() {
+    local process name failed=()
+    for process in "${lane_processes[@]}"; do
+        wait "$process" || true
+    done
+    lane_processes=()
+    for name in "${lane_steps[@]}"; do
+        if [[ -e $logs/$name ]]; then
+            printf '\n==> %s\n' "$name"
+            cat -- "$logs/$name"
+        fi
+        if [[ -e $logs/$name.seconds ]]; then
+            finished "$name" "$(<"$logs/$name.seconds")"
+        elif [[ -e $logs/$name ]]; then
+            failed+=("$name")
+        fi
+    done
+    lane_steps=()
+    if ((${#failed[@]} > 0)); then
+        current_step="${failed[*]}"
+        return 1
+    fi
+}
+
+# note TEXT: a line below the summary, for what was left out.
+note() {
+    printf '%s\n' "$1" | tee -a "$logs/notes"
 }
 
 # Called on exit, whatever the reason.
 report() {
-    local status=$?
+    local status=$? process
+    for process in "${lane_processes[@]}"; do
+        kill -- "-$process" 2>/dev/null || true
+    done
     if ((status != 0)); then
         printf '\n%s: FAILED in step "%s" after %s, exit status %d\n' \
             "$script" "${current_step:-start}" "$(clock "$SECONDS")" "$status"
     fi
+    rm -r -- "$logs"
 }
 trap report EXIT
 
@@ -44,6 +109,10 @@ summary() {
     for index in "${!step_names[@]}"; do
         printf '%-34s %7s\n' "${step_names[index]}" "$(clock "${step_times[index]}")"
     done
+    if [[ -e $logs/notes ]]; then
+        printf '\n'
+        cat -- "$logs/notes"
+    fi
     printf '%s: PASSED (steps: %d, time: %s)\n' "$script" "${#step_names[@]}" "$(clock "$SECONDS")"
 }
 

@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 /// The rows of the table under a heading of `docs/observability.md`, as cells.

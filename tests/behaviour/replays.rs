@@ -1,5 +1,6 @@
 //! Every replay equals the value that the first caller got, or is refused: no value is read back as
 //! another one.
+#![expect(clippy::option_option, reason = "it is one of the values that must come back")]
 
 use idempotent_runtime::codec::MessagePack;
 use idempotent_runtime::{Error, ErrorKind, Idempotency, Mode};

@@ -24,14 +24,18 @@ pub(crate) enum Place {
     Redis { server: Arc<RedisServer>, connection: MultiplexedConnection },
 }
 
-/// One bench on each store.
-pub(crate) async fn both() -> [Bench; 2] {
+/// One bench on each store; without the tests on servers, on the memory store alone.
+pub(crate) async fn both() -> Vec<Bench> {
     both_with(Config::new()).await
 }
 
 /// As [`both`], with a configuration.
-pub(crate) async fn both_with(config: Config) -> [Bench; 2] {
-    [Bench::memory(config.clone()), Bench::redis(shared_server(), config).await]
+pub(crate) async fn both_with(config: Config) -> Vec<Bench> {
+    let mut benches = vec![Bench::memory(config.clone())];
+    if cfg!(feature = "redis-server-tests") {
+        benches.push(Bench::redis(shared_server(), config).await);
+    }
+    benches
 }
 
 /// One server for all tests that run at the same time; it ends with the last of them.

@@ -1,4 +1,5 @@
-//! The HTTP layer as its clients see it: real sockets, on the memory store and on a real Redis.
+//! The HTTP layer as its clients see it: real sockets, on the memory store and, with the feature
+//! `redis-server-tests`, on a real Redis.
 #![allow(missing_docs)]
 
 mod ambient;
@@ -18,16 +19,21 @@ mod in_place;
 mod independence;
 mod key_sources;
 mod keys;
+#[cfg(feature = "redis-server-tests")]
 mod killed;
 mod large_answers;
 mod layers;
 mod leases;
+#[cfg(feature = "redis-server-tests")]
 mod load;
 mod operators;
 mod payload;
 mod problem_types;
+#[cfg(feature = "redis-server-tests")]
 mod processes;
 mod quota;
+#[cfg(feature = "redis-server-tests")]
+mod redis_down;
 mod refusals;
 mod replay;
 mod retries;
@@ -41,3 +47,12 @@ mod statuses;
 mod store_down;
 mod streams;
 mod unreliable;
+
+/// Stands in for every test that is left out, so that a run without them says so.
+#[cfg(not(all(feature = "browser-tests", feature = "redis-server-tests")))]
+#[test]
+#[ignore = "needs redis-server and chromium: `scripts/test`, or \
+            `cargo test --workspace --features redis-server-tests,browser-tests`"]
+fn tests_on_redis_servers_and_in_a_browser() {
+    panic!("they need `--features redis-server-tests,browser-tests`");
+}

@@ -310,7 +310,7 @@ async fn responses_of_operators_are_encrypted_like_all_others() {
 #[tokio::test]
 async fn the_documented_names_of_records_are_theirs() {
     let bench = Bench::memory(Config::new());
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/http.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/http.md");
     let page = std::fs::read_to_string(page).unwrap();
     let name = |record: RecordHandle| record.record_key().unwrap().as_str().to_owned();
     let record = bench.layer().record(Method::POST, "/orders", "7f3a");

@@ -15,7 +15,6 @@ use idempotent_http::{FormTokens, IdempotencyLayer, Streaming, problem, problem_
 use idempotent_runtime::observe::Ending;
 use idempotent_runtime::problem::{Problem, ProblemType};
 use std::convert::Infallible;
-use std::pin::pin;
 use std::time::Duration;
 use support::events::{self, Events};
 use support::{poll_at_most, until};
@@ -407,7 +406,7 @@ async fn refusals_are_counted_by_service_outcome_and_problem() {
         let _guard = metrics::set_default_local_recorder(&recorder);
         let streams = async |_: Run| (axum::Extension(Streaming), "flows");
         let server = bench.serve(bench.layer().require_key(), streams).await;
-        let mut unkeyed = pin!(send(server.request(Method::POST, "/orders")));
+        let mut unkeyed = std::pin::pin!(send(server.request(Method::POST, "/orders")));
         (&mut unkeyed).await;
         server.post("/orders", "k").await;
         server.post("/orders", "k").await;

@@ -146,10 +146,13 @@ async fn promote(server: &RedisServer) {
     until_role(server, "master").await;
 }
 
+/// Time limit for replicas. Long enough for a machine that compiles at the same time.
+const CONFIRMED: Duration = Duration::from_secs(1);
+
 /// A process that uses this server, and waits for so many replicas.
 async fn process(server: &RedisServer, replicas: usize) -> Idempotency {
     let builder = RedisStore::builder(&server.url());
-    let store = builder.replication(replicas, Duration::from_millis(200)).connect().await.unwrap();
+    let store = builder.replication(replicas, CONFIRMED).connect().await.unwrap();
     let config = Config::new().with_mode(Mode::Strong);
     Idempotency::builder().store(store).config(config).build().unwrap()
 }

@@ -165,6 +165,7 @@ fn values_nest_as_deep_as_they_can_be_read() {
 
 #[test]
 fn what_is_kept_is_written_as_the_format_writes_it() {
+    #[expect(clippy::option_option, reason = "it is one of the values that are looked at")]
     #[derive(Serialize)]
     struct Everything {
         text: &'static str,
