@@ -9,10 +9,10 @@ current_step=
 step_names=()
 step_times=()
 
-# No debug info beyond line numbers and no incremental state: nothing here is debugged or rebuilt.
+# No debug info and no incremental state: nothing here is debugged or rebuilt, and panics name their line without.
 export CARGO_INCREMENTAL=0
-export CARGO_PROFILE_DEV_DEBUG=line-tables-only
-export CARGO_PROFILE_TEST_DEBUG=line-tables-only
+export CARGO_PROFILE_DEV_DEBUG=0
+export CARGO_PROFILE_TEST_DEBUG=0
 
 # Output of background steps, their times, and what the summary has to say besides.
 logs=$(mktemp -d)

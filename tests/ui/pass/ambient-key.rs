@@ -13,7 +13,7 @@ async fn touch_again() -> Result<(), Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(touch().await.unwrap_err().kind(), ErrorKind::MissingKey);
     assert_eq!(touch_again().await.unwrap_err().kind(), ErrorKind::MissingKey);
 }

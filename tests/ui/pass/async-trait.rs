@@ -69,7 +69,7 @@ impl Local for Orders {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let mut orders = Orders { tenant: "acme".to_owned() };
     assert_eq!(orders.create(1).await.unwrap(), 5);
     assert_eq!(orders.create(1).await.unwrap(), 5);

@@ -32,7 +32,7 @@ pub mod orders {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     #[allow(deprecated)]
     let created = create(1).await;
     assert_eq!(created.unwrap(), 1);

@@ -24,7 +24,7 @@ async fn is_send<T>(future: impl Future<Output = T> + Send) -> T {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(is_send(table(1, &["a"])).await.unwrap().len(), 1);
     assert_eq!(boxed(&1).await.unwrap().len(), 1);
 }

@@ -61,7 +61,7 @@ async fn pay(payment: Payment, never: Option<Never>) -> Result<bool, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let named = Named { text: "a", numbers: [1, 2], _weight: 0.5 };
     let pair = Pair(OrderId(1), 0.5, BTreeMap::new());
     assert_eq!(structs(OrderId(1), Unit, named, pair).await.unwrap(), 1);

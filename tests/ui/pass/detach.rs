@@ -31,7 +31,7 @@ async fn attached(id: &str) -> Result<usize, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(create(1, "ab", str::len).await.unwrap(), 3);
     let orders = Arc::new(Orders { tenant: "acme".to_owned() });
     assert_eq!(orders.create(1).await.unwrap(), "acme1");

@@ -24,7 +24,7 @@ async fn numbers(id: u64) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(constants(1).await.unwrap(), 1);
     assert_eq!(texts(1).await.unwrap(), 1);
     assert_eq!(numbers(1).await.unwrap(), 1);

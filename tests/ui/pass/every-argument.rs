@@ -75,7 +75,7 @@ async fn create(req: Request, idem: &Idempotency) -> Result<Order, OrderError> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let idem = Idempotency::builder().build().unwrap();
     for _ in 0..2 {
         let req = Request { id: 1, tenant: "acme".into(), amount: 5, currency: "EUR".into() };

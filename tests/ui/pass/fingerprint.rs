@@ -8,7 +8,7 @@ async fn pay(id: u64, amount: u64, currency: &str) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(pay(1, 10, "EUR").await.unwrap(), 14);
     assert_eq!(pay(1, 10, "EUR").await.unwrap(), 14);
     assert_eq!(pay(1, 11, "EUR").await.unwrap_err().kind(), ErrorKind::Mismatch);

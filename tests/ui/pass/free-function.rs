@@ -18,7 +18,7 @@ async fn create_order(req: CreateOrder) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     for amount in [10, 20] {
         let order = create_order(CreateOrder { order_id: 7, amount }).await;
         assert_eq!(order.unwrap(), 10);

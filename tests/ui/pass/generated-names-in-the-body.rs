@@ -10,6 +10,6 @@ async fn create(__idempotent_key: u64, __idempotent_returns: u64) -> Result<u64,
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(create(1, 2).await.unwrap(), 5);
 }

@@ -22,7 +22,7 @@ async fn show(text: impl AsRef<str> + KeyPart, rest: &[impl Display]) -> Result<
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(store::<_, _, 3>(1, "a".to_owned()).await.unwrap(), ["a"]);
     assert_eq!(show("abc", &[1, 2]).await.unwrap(), 5);
 }

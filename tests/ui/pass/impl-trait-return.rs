@@ -20,7 +20,7 @@ async fn window_error() -> Error {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(reject(1).await.unwrap().sum::<u64>(), 2);
     assert_eq!(window(3).await.unwrap()(), 3);
 }

@@ -21,7 +21,7 @@ impl Orders {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(create(1).await.unwrap(), 1);
     assert_eq!(Orders.create(1).await.unwrap(), 1);
 }

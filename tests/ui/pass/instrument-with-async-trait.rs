@@ -30,7 +30,7 @@ impl Create for Orders {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(Orders.above(1).await.unwrap(), 1);
     assert_eq!(Orders.below((1, 2)).await.unwrap(), 3);
 }

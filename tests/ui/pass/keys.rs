@@ -109,7 +109,7 @@ async fn whole_argument(whole: (u64, Vec<Sku>)) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let request = |id| Request {
         id,
         items: vec![Item { sku: Sku("a".to_owned()) }],

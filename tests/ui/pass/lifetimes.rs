@@ -32,7 +32,7 @@ async fn both<'a, 'b: 'a>(id: &'a str, text: Cow<'b, str>) -> Result<String, Err
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let names = Names { first: "ada" };
     assert_eq!(names.first().await.unwrap(), "ada");
     assert_eq!(names.elided(1).await.unwrap(), "ada");

@@ -54,7 +54,7 @@ macro_rules! method {
 method!(look, "(self.tenant, id)");
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(first(1, "a".to_owned()).await.unwrap(), "1a");
     assert_eq!(second(1, "a".to_owned()).await.unwrap(), "1a");
     assert_eq!(bare(1).await.unwrap(), 2);

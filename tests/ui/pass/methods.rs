@@ -55,7 +55,7 @@ impl Orders {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let mut orders = Orders::new("acme").await.unwrap();
     assert_eq!(orders.create(1).await.unwrap(), 1);
     assert_eq!(orders.create(1).await.unwrap(), 1);

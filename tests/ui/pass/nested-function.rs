@@ -12,7 +12,7 @@ async fn outer(id: u64) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(outer(1).await.unwrap(), 3);
     assert_eq!(outer(1).await.unwrap(), 3);
 

@@ -13,6 +13,6 @@ async fn create(id: u64, seen: Rc<Cell<u64>>) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(create(1, Rc::new(Cell::new(0))).await.unwrap(), 1);
 }

@@ -8,7 +8,7 @@ async fn create(reference: Option<String>) -> Result<bool, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert!(create(Some("a".to_owned())).await.unwrap());
     assert_eq!(create(None).await.unwrap_err().kind(), ErrorKind::MissingKey);
 }

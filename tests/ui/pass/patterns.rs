@@ -37,7 +37,7 @@ async fn raw(r#type: String) -> Result<String, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let request = || Request { id: 1, note: "note".to_owned() };
     assert_eq!(extractor(Json(request())).await.unwrap(), "note");
     assert_eq!(fields(request(), true).await.unwrap(), "1note");

@@ -10,7 +10,7 @@ async fn connect(id: u64) -> Result<Connection, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(connect(1).await.unwrap().0, 1);
     assert!(connect(1).await.is_err());
 }

@@ -9,10 +9,10 @@ mod vendor {
 use vendor::inner::runtime::{self as idem, Error, KeyPart, idempotent};
 
 #[derive(KeyPart)]
-#[key_part(crate = crate::vendor::inner::runtime)]
+#[key_part(crate = crate::renamed_crate::vendor::inner::runtime)]
 struct Id(u64);
 
-#[idempotent(key = "id", mode = "strong", crate = crate::vendor::inner::runtime)]
+#[idempotent(key = "id", mode = "strong", crate = crate::renamed_crate::vendor::inner::runtime)]
 async fn absolute(id: Id) -> Result<u64, Error> {
     Ok(id.0)
 }
@@ -28,7 +28,7 @@ async fn quoted(id: u64) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(absolute(Id(1)).await.unwrap(), 1);
     assert_eq!(relative(1).await.unwrap(), 1);
     assert_eq!(quoted(1).await.unwrap(), 1);

@@ -26,7 +26,7 @@ async fn in_a_module(id: u64) -> names::Answer {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(aliased(1).await.unwrap(), 1);
     without_arguments(1).await.unwrap();
     assert_eq!(in_a_module(1).await.unwrap(), 1);

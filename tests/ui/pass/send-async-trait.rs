@@ -72,7 +72,7 @@ impl Shop for Orders {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let orders = Orders { idem: Idempotency::in_memory().unwrap() };
     let all = tokio::spawn(async move {
         assert_eq!(orders.boxed_error(1).await.unwrap(), 1);

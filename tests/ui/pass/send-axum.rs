@@ -54,7 +54,7 @@ async fn detached(Path(id): Path<u64>) -> Result<Cow<'static, str>, Refused> {
     Ok(id.to_string().into())
 }
 
-fn main() {
+pub(crate) fn main() {
     let _router: Router = Router::new()
         .route("/opaque/{id}", get(opaque))
         .route("/cow/{id}", get(cow))

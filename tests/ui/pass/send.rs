@@ -156,7 +156,7 @@ fn send<F: Future + Send>(future: F) -> F {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(spawn(boxed_error(1)).await.unwrap(), 1);
     spawn(aliased_error(1)).await.unwrap();
     assert_eq!(spawn(static_text(1)).await.unwrap(), "more");

@@ -61,7 +61,7 @@ async fn derived(part: Part) -> Answer<()> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     concat!();
     module_path!();
     pin!();

@@ -12,6 +12,6 @@ async unsafe fn read(id: u64, value: &u64) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(unsafe { read(1, &2) }.await.unwrap(), 3);
 }

@@ -77,7 +77,7 @@ async fn delegates(id: u64) -> Result<u64, Failure> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(question_mark("9").await.unwrap(), 3);
     assert_eq!(question_mark("0").await.unwrap(), 0);
     assert!(question_mark("x").await.is_err());

@@ -18,7 +18,7 @@ async fn connect(id: u64) -> Result<Connection, Failure> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     assert_eq!(connect(1).await.ok().unwrap().0, 1);
     assert!(connect(1).await.is_err());
 }

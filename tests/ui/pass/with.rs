@@ -35,7 +35,7 @@ async fn dereferenced(id: u64, idem: &Idempotency) -> Result<u64, Error> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+pub(crate) async fn main() {
     let idem = Idempotency::builder().build().unwrap();
     let mut orders = Orders { idem: idem.clone() };
     assert_eq!(orders.field(1).await.unwrap(), 1);
