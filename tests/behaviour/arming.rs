@@ -4,7 +4,7 @@ use idempotent_runtime::store::{State, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, Verb};
 use idempotent_runtime::{Abandon, Begin, Error, ErrorKind, Mode};
 use std::time::Duration;
-use support::{Bench, LEASE, both, neighbour, remote, until, until_async};
+use support::{Bench, LEASE, both, neighbour, remote, until, until_async, while_time_passes};
 
 const LOST: StoreErrorKind = StoreErrorKind::Unavailable;
 
@@ -118,6 +118,8 @@ async fn a_key_that_is_armed_late_is_released_all_the_same() {
     run_to_end(&bench, LEASE / 100).await.unwrap_err();
     record_is_gone(&bench).await;
     let gate = bench.store.hold(Verb::Release);
+    // One waits there, so that no earlier one is on its way.
+    while_time_passes(|by| bench.clock.advance(by), gate.arrived(1)).await;
     assert!(bench.store.deliver_late().await >= 2);
     assert_eq!(policy(&bench).await, Some(Abandon::Block));
     // The releases go on for a lease after the call was refused.

@@ -61,13 +61,13 @@ impl<F> Body<F> {
             None if this.future.is_none() => {}
             None => match enclosing() {
                 None => this.future.set(None),
-                Some(around) => drop(around.conceal(Dropped(this.future))),
+                Some(around) => drop(around.conceal(Dropped(&mut || this.future.set(None)))),
             },
             Some(Surroundings { current, span, timer }) => {
                 let _entered = span.enter();
                 // Dropped rather than polled: the scope drops what it holds with `current` in
                 // place, and where a thread that ends has no task-locals any more, without.
-                drop(current.scope(Dropped(this.future)));
+                drop(current.scope(Dropped(&mut || this.future.set(None))));
                 timer.stop();
             }
         }
@@ -78,18 +78,24 @@ impl<F: Future> Future for Body<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.as_mut().project();
-        let polled = match this.surroundings {
+        let mut this = self.as_mut().project();
+        let mut polled = Poll::Pending;
+        let mut poll = |context: &mut Context<'_>| {
+            if let Some(body) = this.future.as_mut().as_pin_mut() {
+                polled = body.poll(context);
+            }
+        };
+        match this.surroundings {
             None => match enclosing() {
-                None => Polled(this.future).poll_once(context),
+                None => poll(context),
                 // Its own attempt is none, and that of the body around it is not its own.
-                Some(around) => pin!(around.conceal(Polled(this.future))).poll(context),
+                Some(around) => poll_once(around.conceal(Polled(&mut poll)), context),
             },
             Some(Surroundings { current, span, .. }) => {
                 let _entered = span.enter();
-                pin!(current.clone().scope(Polled(this.future))).poll(context)
+                poll_once(current.clone().scope(Polled(&mut poll)), context);
             }
-        };
+        }
         if polled.is_ready() {
             self.clear();
         }
@@ -97,37 +103,34 @@ impl<F: Future> Future for Body<F> {
     }
 }
 
-/// One poll of a body.
-struct Polled<'a, F>(Pin<&'a mut Option<F>>);
+/// One poll of a body. Like [`Dropped`] it knows nothing of the body's type, so that the scope around it is
+/// compiled once, and not for every body.
+struct Polled<'a>(&'a mut dyn FnMut(&mut Context<'_>));
 
-impl<F: Future> Polled<'_, F> {
-    fn poll_once(&mut self, context: &mut Context<'_>) -> Poll<F::Output> {
-        match self.0.as_mut().as_pin_mut() {
-            Some(body) => body.poll(context),
-            None => Poll::Pending,
-        }
+impl Future for Polled<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        (self.0)(context);
+        Poll::Ready(())
     }
 }
 
-impl<F: Future> Future for Polled<'_, F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        self.poll_once(context)
-    }
+fn poll_once(polled: impl Future<Output = ()>, context: &mut Context<'_>) {
+    let _ready = pin!(polled).poll(context);
 }
 
 /// The end of a body.
-struct Dropped<'a, F>(Pin<&'a mut Option<F>>);
+struct Dropped<'a>(&'a mut dyn FnMut());
 
-impl<F> Drop for Dropped<'_, F> {
+impl Drop for Dropped<'_> {
     fn drop(&mut self) {
-        self.0.set(None);
+        (self.0)();
     }
 }
 
 /// Never polled.
-impl<F> Future for Dropped<'_, F> {
+impl Future for Dropped<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
