@@ -48,15 +48,17 @@ lane() {
 }
 
 in_lane() {
-    trap - EXIT
-    renice -n $(($(nice) + $1)) -p "$BASHPID" >/dev/null
     local name started
+    trap 'printf "... %s has failed\n" "$current_step"' EXIT
+    renice -n $(($(nice) + $1)) -p "$BASHPID" >/dev/null
     for name in "${@:2}"; do
+        current_step=$name
         started=$SECONDS
         "$name" >"$logs/$name" 2>&1
         printf '%d' $((SECONDS - started)) >"$logs/$name.seconds"
         printf '... %s has passed\n' "$name"
     done
+    trap - EXIT
 }
 
 # join: waits for every lane. The script ends if a step of one failed, after the others have ended.

@@ -335,3 +335,14 @@ fn every_setting_is_documented_with_its_default() {
         assert!(pages.iter().any(|page| page.contains(&row)), "{row}");
     }
 }
+
+#[test]
+fn the_workflow_runs_every_step() {
+    let script = fs::read_to_string(workspace().join("scripts/test")).unwrap();
+    let (_, steps) = script.split_once("\nsteps=(").unwrap();
+    let steps = steps.split(')').next().unwrap().split_whitespace();
+    let workflow = fs::read_to_string(workspace().join(".github/workflows/ci.yml")).unwrap();
+    let words: BTreeSet<_> = workflow.split_whitespace().collect();
+    let left_out: Vec<_> = steps.filter(|step| !words.contains(step)).collect();
+    assert!(left_out.is_empty(), "{left_out:?}");
+}
