@@ -149,9 +149,10 @@ impl MemoryStore {
         self.hasher.hash_one(key.as_str())
     }
 
-    /// The table inside a shard uses the low bits of a hash; the shard is chosen by the high ones.
+    /// The shard for a hash. The table inside a shard places an entry by the low bits of its hash and
+    /// compares the upper 7 before it looks at the entry, so the shard is chosen by those in between.
     fn shard_of(hash: u64) -> usize {
-        (hash >> 58) as usize % SHARDS
+        (hash >> 51) as usize % SHARDS
     }
 
     /// Removes expired records, a bounded number of them.
