@@ -46,7 +46,7 @@ impl KeyWriter {
     pub fn unsigned(&mut self, value: u128) {
         self.start();
         match u64::try_from(value) {
-            Ok(small) => push_decimal(&mut self.text, small),
+            Ok(small) => self.text.push_str(itoa::Buffer::new().format(small)),
             Err(_) => drop(write!(self.text, "{value}")),
         }
     }
@@ -265,20 +265,6 @@ fn push_word(out: &mut String, word: &str) {
             let _ = write!(out, "\\u{:x}.", u32::from(character));
         }
     }
-}
-
-fn push_decimal(out: &mut String, mut value: u64) {
-    let mut digits = [0_u8; 20];
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend(digits[start..].iter().map(|&digit| char::from(digit)));
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl<R: Request> Exchange<R> {
             return Ok(Action::Load);
         }
         let (answer, write) = self.request.step(found);
-        let Some(next) = next(&self.request, write) else {
+        let Some(next) = next(&self.request, &write) else {
             return Ok(match expected {
                 // An answer must not rest on a guess.
                 true => Action::Load,
@@ -127,8 +127,8 @@ impl<R: Request> Exchange<R> {
 }
 
 /// The change to the record that a request makes; `None` if the record stays as it is.
-pub(super) fn next<R: Request>(request: &R, write: Write) -> Option<Next> {
-    Some(match write {
+pub(super) fn next<R: Request>(request: &R, write: &Write) -> Option<Next> {
+    Some(match *write {
         Write::Keep => return None,
         Write::Delete => Next::Nothing,
         Write::Extend { ttl } => Next::Extend { ttl },

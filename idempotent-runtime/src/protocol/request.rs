@@ -126,24 +126,6 @@ pub enum Begun<V = Option<Value>> {
     Superseded,
 }
 
-impl Begun<()> {
-    /// Adds the record's value to a final answer.
-    pub fn with_value(self, read: impl FnOnce() -> Option<Value>) -> Begun {
-        match self {
-            Begun::Fresh(attempt) => Begun::Fresh(attempt),
-            Begun::InFlight { number, retry_after } => Begun::InFlight { number, retry_after },
-            Begun::Mismatch => Begun::Mismatch,
-            Begun::Indeterminate { number } => Begun::Indeterminate { number },
-            Begun::Succeeded { number, value: () } => Begun::Succeeded { number, value: read() },
-            Begun::FailedFinal { number, value: () } => {
-                Begun::FailedFinal { number, value: read() }
-            }
-            Begun::Taken { retry_after } => Begun::Taken { retry_after },
-            Begun::Superseded => Begun::Superseded,
-        }
-    }
-}
-
 /// The end of an attempt whose body returned an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -309,15 +291,19 @@ impl Request for BeginRequest {
         Expected::Nothing
     }
 
+    // Inlined, here and below, into the decision that a local store runs under its lock: heads are
+    // large to copy.
+    #[inline(always)]
     fn step(&self, found: Option<Found>) -> Step<Begun> {
-        let (answer, write) = table::begin(found.as_ref().map(living), self);
-        (answer.with_value(|| found.and_then(|found| found.value)), write)
+        let record = found.as_ref().map(living);
+        table::begin(record, found.and_then(|found| found.value), self)
     }
 
     fn depends_on_life(&self, head: &Head) -> bool {
         // Tried with an unlimited life: an answer that a lease or a window causes depends on the
         // rest of it.
-        let (answer, _) = table::begin(Some(Living { head: *head, ttl: Duration::MAX }), self);
+        let record = Living { head: *head, ttl: Duration::MAX };
+        let (answer, _) = table::begin(Some(record), (), self);
         matches!(answer, Begun::InFlight { .. } | Begun::Taken { .. })
     }
 
@@ -350,6 +336,7 @@ impl Request for Update {
         Expected::Held(Head::held_by(self.attempt))
     }
 
+    #[inline(always)]
     fn step(&self, found: Option<Found>) -> Step<Updated> {
         let record = found.as_ref().map(living);
         let attempt = &self.attempt;

@@ -9,7 +9,7 @@ use super::request::{
 use crate::key::RecordKey;
 use crate::store::future::all;
 use crate::store::{
-    Answer, AttemptId, Store, StoreError, StoreErrorKind, StoreFuture, Swapped, Value,
+    Answer, AttemptId, Decided, Store, StoreError, StoreErrorKind, StoreFuture, Value,
 };
 use std::time::Duration;
 
@@ -23,47 +23,21 @@ pub trait StoreExt: Store {
         R: Request + Send + 'a,
         R::Answer: Unpin,
     {
-        if let Some(answer) = in_one_step(self, key, &request) {
-            return StoreFuture::ready(answer);
-        }
-        let mut exchange = Exchange::new(request);
-        loop {
-            match exchange.action() {
-                Ok(Action::Load) => match self.load(key).now() {
-                    Ok(Ok(loaded)) => exchange.loaded(loaded),
-                    Ok(Err(error)) => return StoreFuture::ready(Err(error)),
-                    Err(pending) => {
-                        return StoreFuture::new(async move {
-                            exchange.loaded(pending.await?);
-                            go_on(&mut &*self, key, exchange).await
-                        });
-                    }
-                },
-                Ok(Action::Swap(swap)) => match self.swap(key, swap).now() {
-                    Ok(Ok(swapped)) => {
-                        if let Some(answer) = exchange.swapped(swapped) {
-                            return StoreFuture::ready(Ok(answer));
-                        }
-                    }
-                    Ok(Err(error)) => return StoreFuture::ready(Err(error)),
-                    Err(pending) => {
-                        return StoreFuture::new(async move {
-                            match exchange.swapped(pending.await?) {
-                                Some(answer) => Ok(answer),
-                                None => go_on(&mut &*self, key, exchange).await,
-                            }
-                        });
-                    }
-                },
-                Ok(Action::Confirm(answer)) => match self.confirm(key).now() {
-                    Ok(confirmed) => return StoreFuture::ready(confirmed.map(|()| answer)),
-                    Err(pending) => {
-                        return StoreFuture::new(async move { pending.await.map(|()| answer) });
-                    }
-                },
-                Ok(Action::Answer(answer)) => return StoreFuture::ready(Ok(answer)),
-                Err(error) => return StoreFuture::ready(Err(error)),
+        let mut answer = None;
+        let decided = self.decide(key, &mut |found| {
+            // Taken apart by its fields: a pattern would copy the record once more.
+            let step = request.step(found);
+            let next = next(&request, &step.1);
+            answer = Some(step.0);
+            next
+        });
+        match decided {
+            Some(Ok(Decided::Done)) => StoreFuture::ready(answer.ok_or_else(not_asked)),
+            Some(Ok(Decided::DoneWithoutValue)) => {
+                StoreFuture::ready(answer.map(R::without_value).ok_or_else(not_asked))
             }
+            Some(Err(error)) => StoreFuture::ready(Err(error)),
+            None => in_messages(self, key, request),
         }
     }
 
@@ -236,25 +210,55 @@ pub trait StoreExt: Store {
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// Executes a request in one step, if the store can do that.
-fn in_one_step<S: Store + ?Sized, R: Request>(
-    store: &S,
-    key: &RecordKey,
-    request: &R,
-) -> Option<Result<R::Answer, StoreError>> {
-    let mut answer = None;
-    let swapped = store.decide(key, &mut |found| {
-        let (told, write) = request.step(found);
-        answer = Some(told);
-        next(request, write)
-    })?;
-    Some(match (swapped, answer) {
-        (Ok(Swapped::DoneWithoutValue), Some(answer)) => Ok(R::without_value(answer)),
-        (Ok(_), Some(answer)) => Ok(answer),
-        (Err(error), _) => Err(error),
-        (Ok(_), None) => {
-            let text = "the store did not ask for a decision";
-            Err(StoreError::new(StoreErrorKind::Unavailable, text))
+/// The error of a store that decides without asking.
+fn not_asked() -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, "the store did not ask for a decision")
+}
+
+/// Executes a request by loading and swapping. If the store answers at once, so does this.
+fn in_messages<'a, S, R>(store: &'a S, key: &'a RecordKey, request: R) -> Answer<'a, R::Answer>
+where
+    S: Store + ?Sized,
+    R: Request + Send + 'a,
+    R::Answer: Unpin,
+{
+    let mut exchange = Exchange::new(request);
+    loop {
+        match exchange.action() {
+            Ok(Action::Load) => match store.load(key).now() {
+                Ok(Ok(loaded)) => exchange.loaded(loaded),
+                Ok(Err(error)) => return StoreFuture::ready(Err(error)),
+                Err(pending) => {
+                    return StoreFuture::new(async move {
+                        exchange.loaded(pending.await?);
+                        go_on(&mut &*store, key, exchange).await
+                    });
+                }
+            },
+            Ok(Action::Swap(swap)) => match store.swap(key, swap).now() {
+                Ok(Ok(swapped)) => {
+                    if let Some(answer) = exchange.swapped(swapped) {
+                        return StoreFuture::ready(Ok(answer));
+                    }
+                }
+                Ok(Err(error)) => return StoreFuture::ready(Err(error)),
+                Err(pending) => {
+                    return StoreFuture::new(async move {
+                        match exchange.swapped(pending.await?) {
+                            Some(answer) => Ok(answer),
+                            None => go_on(&mut &*store, key, exchange).await,
+                        }
+                    });
+                }
+            },
+            Ok(Action::Confirm(answer)) => match store.confirm(key).now() {
+                Ok(confirmed) => return StoreFuture::ready(confirmed.map(|()| answer)),
+                Err(pending) => {
+                    return StoreFuture::new(async move { pending.await.map(|()| answer) });
+                }
+            },
+            Ok(Action::Answer(answer)) => return StoreFuture::ready(Ok(answer)),
+            Err(error) => return StoreFuture::ready(Err(error)),
         }
-    })
+    }
 }

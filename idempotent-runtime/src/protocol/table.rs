@@ -55,8 +55,10 @@ impl Write {
 /// An answer, and the change to the record.
 pub type Step<A> = (A, Write);
 
-/// Grants the right to run the body, or answers from the record.
-pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> {
+/// Grants the right to run the body, or answers from the record. A final answer carries `value`,
+/// that of the record.
+#[inline]
+pub fn begin<V>(record: Option<Living>, value: V, request: &BeginRequest) -> Step<Begun<V>> {
     let Some(Living { head, ttl }) = record else {
         return grant(request.first_attempt());
     };
@@ -86,8 +88,8 @@ pub fn begin(record: Option<Living>, request: &BeginRequest) -> Step<Begun<()>> 
         State::Processing | State::Abandoned => Begun::Indeterminate { number: attempt.number },
         State::FailedFree if same_token => Begun::Superseded,
         State::FailedFree => return take_over(&attempt, request),
-        State::FailedFinal => Begun::FailedFinal { number: attempt.number, value: () },
-        State::Succeeded => Begun::Succeeded { number: attempt.number, value: () },
+        State::FailedFinal => Begun::FailedFinal { number: attempt.number, value },
+        State::Succeeded => Begun::Succeeded { number: attempt.number, value },
         // The token of the window itself: the reply to the first `begin` was lost.
         State::Taken if same_token => Begun::Fresh(attempt),
         State::Taken => Begun::Taken { retry_after: ttl },
@@ -107,6 +109,7 @@ pub fn arm(record: Option<Living>, attempt: &AttemptId, linger: Duration) -> Ste
 }
 
 /// Ends an attempt whose body returned a value. The value is that of the request.
+#[inline]
 pub fn complete(
     record: Option<Living>,
     attempt: &AttemptId,
@@ -244,12 +247,13 @@ pub fn resolve<V>(
     (Resolved::Done, write)
 }
 
-fn grant(attempt: AttemptId) -> Step<Begun<()>> {
+#[inline]
+fn grant<V>(attempt: AttemptId) -> Step<Begun<V>> {
     let write = Write::Put { head: Head::held_by(attempt), ttl: attempt.claim.ttl() };
     (Begun::Fresh(attempt), write)
 }
 
-fn take_over(last: &AttemptId, request: &BeginRequest) -> Step<Begun<()>> {
+fn take_over<V>(last: &AttemptId, request: &BeginRequest) -> Step<Begun<V>> {
     let fence = request.fence_seed.max(last.fence.saturating_add(1));
     grant(request.attempt(last.number.saturating_add(1), fence))
 }
@@ -294,6 +298,7 @@ enum Owner {
     Another,
 }
 
+#[inline]
 fn owner(head: &Head, attempt: &AttemptId) -> Owner {
     if head.attempt.token == attempt.token { Owner::This } else { Owner::Another }
 }
@@ -302,6 +307,7 @@ fn differ(attempt: &AttemptId, request: &BeginRequest) -> bool {
     matches!((attempt.fingerprint, request.fingerprint), (Some(old), Some(new)) if old != new)
 }
 
+#[inline]
 fn put(head: &Head, state: State, ttl: Duration) -> Write {
     Write::Put { head: Head { state, ..*head }, ttl }
 }

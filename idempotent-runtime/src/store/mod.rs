@@ -93,7 +93,7 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
         &self,
         key: &RecordKey,
         decide: &mut dyn FnMut(Option<Found>) -> Option<Next>,
-    ) -> Option<Result<Swapped, StoreError>> {
+    ) -> Option<Result<Decided, StoreError>> {
         let _ = (key, decide);
         None
     }
@@ -280,6 +280,24 @@ pub enum Swapped {
     DoneWithoutValue,
     /// The condition does not hold: this is there instead. Nothing was written.
     Found(Option<Found>),
+}
+
+/// The outcome of [`Store::decide`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decided {
+    /// The record is as decided.
+    Done,
+    /// The record is as decided, but there was no room for its value.
+    DoneWithoutValue,
+}
+
+impl From<Decided> for Swapped {
+    fn from(decided: Decided) -> Self {
+        match decided {
+            Decided::Done => Self::Done,
+            Decided::DoneWithoutValue => Self::DoneWithoutValue,
+        }
+    }
 }
 
 /// A record that a [`Swap`] has found.

@@ -203,8 +203,9 @@ impl Looked {
         let request = call.request(Token::random(), call.engine().clock.now());
         let living = record.as_ref().map(|record| Living { head: record.head, ttl: record.ttl });
         let state = living.map(|living| (living.head.state, living.head.attempt.number));
-        let (answer, _) = table::begin(living, &request);
-        Self { answer: answer.with_value(|| record.and_then(|record| record.value)), state }
+        let value = record.and_then(|record| record.value);
+        let (answer, _) = table::begin(living, value, &request);
+        Self { answer, state }
     }
 
     /// Tells the call, and those who wait with it, what the record says of the attempt.

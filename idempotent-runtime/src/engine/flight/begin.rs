@@ -40,7 +40,7 @@ impl BeginAnswer {
 pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, StoreError> {
     let _timer = StoreTimer::start(&Verb::Begin);
     let request = call.request(Token::random(), now);
-    call.engine().store.begin(&call.key, &request).now().unwrap_or_else(|_| Err(not_local()))
+    call.engine().store.execute(&call.key, request).now().unwrap_or_else(|_| Err(not_local()))
 }
 
 /// Asks the store. If this future is dropped, what it sent is released or carried on by another.

@@ -80,7 +80,10 @@ impl<'a> Prepared<'a> {
         waiters: MaybeWaiters,
         permit: Option<Arc<Permit>>,
     ) -> AttemptGuard<'a> {
-        let granted = Granted { copies, waiters, permit, ..self.attempt(id, sent_at) };
+        let mut granted = self.attempt(id, sent_at);
+        granted.copies = copies;
+        granted.waiters = waiters;
+        granted.permit = permit;
         AttemptGuard::new(self.engine.map(|engine| &engine.instance), granted)
     }
 

@@ -58,9 +58,9 @@ fn nobody_arms_what_it_does_not_hold() {
 #[test]
 fn only_an_armed_key_blocks() {
     let unarmed = Situation::Overdue.record();
-    assert!(matches!(begin(Some(unarmed), &request(STRANGER)).0, Begun::Fresh(_)));
+    assert!(matches!(begin(Some(unarmed), (), &request(STRANGER)).0, Begun::Fresh(_)));
     let armed = armed(Situation::Overdue).left(BLOCK_LINGER);
-    assert_eq!(begin(Some(armed), &request(STRANGER)).0, Begun::Indeterminate { number: 1 });
+    assert_eq!(begin(Some(armed), (), &request(STRANGER)).0, Begun::Indeterminate { number: 1 });
 }
 
 #[test]

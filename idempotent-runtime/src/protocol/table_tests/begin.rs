@@ -3,7 +3,7 @@
 use super::*;
 
 fn begin_on(record: Living, request: &BeginRequest) -> Step<Begun<()>> {
-    begin(Some(record), request)
+    begin(Some(record), (), request)
 }
 
 fn answer(record: Living, request: &BeginRequest) -> Begun<()> {
@@ -22,7 +22,7 @@ fn granted(step: Step<Begun<()>>) -> (AttemptId, Living) {
 #[test]
 fn without_a_record_the_first_attempt_is_granted() {
     let request = request_for(OWNER, "payload");
-    let (attempt, record) = granted(begin(None, &request));
+    let (attempt, record) = granted(begin(None, (), &request));
     assert_eq!(attempt.token, token(OWNER));
     assert_eq!((attempt.number, attempt.fence), (1, request.fence_seed));
     assert_eq!(attempt.fingerprint, request.fingerprint);
@@ -34,13 +34,13 @@ fn without_a_record_the_first_attempt_is_granted() {
 #[test]
 fn the_record_keeps_the_policy_it_was_begun_with() {
     let request = BeginRequest { claim: lease(Abandon::Block), ..request(OWNER) };
-    let (_, record) = granted(begin(None, &request));
+    let (_, record) = granted(begin(None, (), &request));
     assert_eq!(record.head.attempt.claim, lease(Abandon::Block));
 }
 
 #[test]
 fn a_window_without_a_record_is_taken_for_its_whole_length() {
-    let (attempt, record) = granted(begin(None, &window(OWNER)));
+    let (attempt, record) = granted(begin(None, (), &window(OWNER)));
     assert_eq!((attempt.number, attempt.fence), (1, 500));
     assert_eq!((record.head.state, record.ttl), (State::Taken, RETENTION));
 }
@@ -234,7 +234,7 @@ fn a_window_meets_the_records_of_other_modes_by_the_same_rules() {
 #[test]
 fn an_endless_lease_does_not_overflow() {
     let claim = Claim::Lease { lease: Duration::MAX, linger: LINGER, abandon: Abandon::Retry };
-    let (_, record) = granted(begin(None, &BeginRequest { claim, ..request(OWNER) }));
+    let (_, record) = granted(begin(None, (), &BeginRequest { claim, ..request(OWNER) }));
     assert_eq!(record.ttl, Duration::MAX);
     let (answer, write) = renew(Some(record), &attempt(OWNER), Duration::MAX);
     assert_eq!((answer, write.on(Some(record))), (Updated::Done, Some(record)));

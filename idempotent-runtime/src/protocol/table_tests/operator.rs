@@ -50,7 +50,7 @@ fn a_forced_forget_leaves_a_tombstone_that_supersedes_the_holder() {
         assert_eq!(tombstone.head.attempt.fingerprint, None);
         let late = complete(Some(tombstone), &attempt(OWNER), RETENTION, IfGone::Rewrite);
         assert_eq!(late, (Updated::Superseded, Write::Keep), "{situation:?}");
-        let next = begin(Some(tombstone), &request(STRANGER)).0;
+        let next = begin(Some(tombstone), (), &request(STRANGER)).0;
         assert!(matches!(next, Begun::Fresh(AttemptId { number: 3, fence: 1_001, .. })));
     }
 }
@@ -99,6 +99,6 @@ fn a_key_resolved_to_be_retried_is_free_and_supersedes_the_lost_attempt() {
         complete(Some(freed), &attempt(OWNER), RETENTION, IfGone::Rewrite).0,
         Updated::Superseded
     );
-    let next = begin(Some(freed), &request(STRANGER)).0;
+    let next = begin(Some(freed), (), &request(STRANGER)).0;
     assert!(matches!(next, Begun::Fresh(AttemptId { number: 2, .. })));
 }

@@ -121,14 +121,14 @@ impl World {
 
     fn begin(&mut self, mark: u8) {
         let (before, request) = (self.record, self.requests[&mark]);
-        let (answer, write) = begin(before, &request);
+        let (answer, write) = begin(before, (), &request);
         self.apply(write);
         match answer {
             Begun::Fresh(attempt) => {
                 assert_eq!(attempt.token, request.token);
                 assert!(may_start(before, &request), "granted over {before:?}");
                 self.granted.insert(mark, attempt);
-                let again = begin(self.record, &request);
+                let again = begin(self.record, (), &request);
                 assert_eq!(again, (Begun::Fresh(attempt), Write::Keep), "repeated");
             }
             answer => {

@@ -14,8 +14,8 @@ mod shuttle_tests;
 mod tests;
 
 use super::{
-    Answer, Cursor, Filter, Found, Maintenance, Next, Page, Record, Seen, State, Store, StoreError,
-    StoreErrorKind, StoreFuture, Swap, Swapped, Usage, Watch, WhenFull,
+    Answer, Cursor, Decided, Filter, Found, Maintenance, Next, Page, Record, Seen, State, Store,
+    StoreError, StoreErrorKind, StoreFuture, Swap, Swapped, Usage, Watch, WhenFull,
 };
 use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
@@ -23,7 +23,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Mutex, MutexGuard, RandomState, lock, shards};
 use budget::{Budget, Tally};
 use entry::Entry;
-use shard::{Put, Shard, Swept};
+use shard::{Shard, Swept};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::time::Duration;
@@ -149,9 +149,10 @@ impl MemoryStore {
         self.hasher.hash_one(key.as_str())
     }
 
-    /// The table inside a shard uses the low bits of a hash; the shard is chosen by the high ones.
+    /// The shard for a hash. The table inside a shard places an entry by the low bits of its hash and
+    /// compares the upper 7 before it looks at the entry, so the shard is chosen by those in between.
     fn shard_of(hash: u64) -> usize {
-        (hash >> 58) as usize % SHARDS
+        (hash >> 51) as usize % SHARDS
     }
 
     /// Removes expired records, a bounded number of them.
@@ -183,22 +184,20 @@ impl MemoryStore {
         Maintenance { expired, more: false }
     }
 
-    /// Makes the change that `decide` returns for a record and its life, or answers what it returns
-    /// instead. Asked again if there was no room for a change that may be refused.
+    /// Makes the change that `decide` returns for a record and its life, if any. Asked again if there
+    /// was no room for a change that may be refused.
     fn change(
         &self,
         key: &RecordKey,
-        mut decide: impl FnMut(Option<(&Entry, Duration)>) -> Decided,
-    ) -> Result<Swapped, StoreError> {
+        mut decide: impl FnMut(Option<(&Entry, Duration)>) -> Option<Next>,
+    ) -> Result<Decided, StoreError> {
         for _ in 0..ROOM_TRIES {
             let mut opened = self.open(key);
             opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
             let entry = opened.shard.find(opened.hash, key);
             let living = entry.and_then(|entry| Some((entry, entry.life(opened.now)?)));
-            let next = match decide(living) {
-                Decided::Write(next) => next,
-                Decided::Answer(swapped) => return Ok(swapped),
-            };
+            let mut next = decide(living);
+            let Some(next) = &mut next else { return Ok(Decided::Done) };
             let may_refuse = matches!(next, Next::Put { when_full: WhenFull::Refuse, .. });
             if entry.is_some() || !may_refuse || self.budget.admits(&opened.shard.tally, key) {
                 return Ok(opened.write(key, next));
@@ -226,13 +225,6 @@ impl MemoryStore {
     }
 }
 
-/// A decision about a record.
-enum Decided {
-    Write(Next),
-    /// The record stays.
-    Answer(Swapped),
-}
-
 /// One locked shard, opened for one key.
 struct Opened<'a> {
     store: &'a MemoryStore,
@@ -248,30 +240,27 @@ impl Opened<'_> {
         Some((entry, entry.life(self.now)?))
     }
 
-    /// Writes, and wakes those who watch the record if it is no longer processed.
-    fn write(mut self, key: &RecordKey, next: Next) -> Swapped {
+    /// Writes `next`, of which it takes the value, and wakes those who watch the record if it is no
+    /// longer processed.
+    fn write(mut self, key: &RecordKey, next: &mut Next) -> Decided {
         let budget = &self.store.budget;
-        let (swapped, watchers) = match next {
+        let (decided, watchers) = match next {
             Next::Put { head, value, ttl, .. } => {
-                let life = (self.now, ttl);
-                let put = self.shard.put(self.hash, key, &head, life, value, budget);
-                let swapped = match put {
-                    Put::Done => Swapped::Done,
-                    Put::WithoutValue => Swapped::DoneWithoutValue,
-                };
+                let life = (self.now, *ttl);
+                let decided = self.shard.put(self.hash, key, head, life, value.take(), budget);
                 let watchers = match head.state {
                     State::Processing => None,
                     _ => self.shard.take_watchers(key),
                 };
-                (swapped, watchers)
+                (decided, watchers)
             }
             Next::Extend { ttl } => {
-                self.shard.extend(self.hash, key, self.now, ttl);
-                (Swapped::Done, None)
+                self.shard.extend(self.hash, key, self.now, *ttl);
+                (Decided::Done, None)
             }
             Next::Nothing => {
                 self.shard.remove(self.hash, key, budget);
-                (Swapped::Done, self.shard.take_watchers(key))
+                (Decided::Done, self.shard.take_watchers(key))
             }
         };
         // Not under the lock: a waker may do anything.
@@ -279,7 +268,7 @@ impl Opened<'_> {
         if let Some(watchers) = watchers {
             watchers.notify_waiters();
         }
-        swapped
+        decided
     }
 }
 
@@ -312,7 +301,8 @@ impl Store for MemoryStore {
     }
 
     fn swap<'a>(&'a self, key: &'a RecordKey, swap: Swap) -> Answer<'a, Swapped> {
-        StoreFuture::ready(self.change(key, |record| {
+        let mut instead = None;
+        let decided = self.change(key, |record| {
             let holds = match (&swap.seen, record) {
                 (Seen::Nothing, None) => true,
                 (Seen::This { head, at_most }, Some((entry, ttl))) => {
@@ -320,21 +310,24 @@ impl Store for MemoryStore {
                 }
                 _ => false,
             };
-            match holds {
-                true => Decided::Write(swap.next.clone()),
-                false => Decided::Answer(Swapped::Found(record.map(found))),
-            }
-        }))
+            instead = (!holds).then(|| record.map(found));
+            holds.then(|| swap.next.clone())
+        });
+        StoreFuture::ready(match instead {
+            Some(found) => Ok(Swapped::Found(found)),
+            None => decided.map(Swapped::from),
+        })
     }
 
     fn decide(
         &self,
         key: &RecordKey,
         decide: &mut dyn FnMut(Option<Found>) -> Option<Next>,
-    ) -> Option<Result<Swapped, StoreError>> {
-        Some(self.change(key, |record| match decide(record.map(found)) {
-            Some(next) => Decided::Write(next),
-            None => Decided::Answer(Swapped::Done),
+    ) -> Option<Result<Decided, StoreError>> {
+        // Two calls, so that no record is laid out where there is none.
+        Some(self.change(key, |record| match record {
+            Some(living) => decide(Some(found(living))),
+            None => decide(None),
         }))
     }
 

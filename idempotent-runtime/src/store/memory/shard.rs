@@ -5,7 +5,7 @@ use super::entry::{Entry, value_cost};
 use super::expiry::Expiry;
 use crate::clock::Moment;
 use crate::key::RecordKey;
-use crate::store::{Head, Value, Watch};
+use crate::store::{Decided, Head, Value, Watch};
 use crate::sync::Notify;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
@@ -33,13 +33,6 @@ pub(super) struct Shard {
     prune_at: usize,
 }
 
-/// Result of writing a record: complete, or without its value for lack of room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Put {
-    Done,
-    WithoutValue,
-}
-
 /// Result of a sweep: all expired records are removed, or there may be more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Swept {
@@ -56,11 +49,14 @@ impl Shard {
         (now, ttl): (Moment, Duration),
         value: Option<Value>,
         budget: &Budget,
-    ) -> Put {
+    ) -> Decided {
         let expires = now.after(ttl);
         let has_value = value.is_some();
         let kept = value.filter(|value| budget.has_bytes(&self.tally, value_cost(value)));
-        let put = if kept.is_some() == has_value { Put::Done } else { Put::WithoutValue };
+        let decided = match kept.is_some() == has_value {
+            true => Decided::Done,
+            false => Decided::DoneWithoutValue,
+        };
         let is_key = |(known, entry): &Boxed| *known == hash && entry.is_key(key);
         let entry = match self.table.entry(hash, is_key, moved(&self.moves)) {
             Slot::Occupied(slot) => {
@@ -82,7 +78,7 @@ impl Shard {
             self.expiry.schedule(bucket, hash);
             self.drop_stale();
         }
-        put
+        decided
     }
 
     /// Lets a record live for `ttl` from now, or longer if it would anyway.

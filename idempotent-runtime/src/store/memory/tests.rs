@@ -20,6 +20,16 @@ fn bench(options: MemoryOptions) -> (MemoryStore, Arc<Manual>) {
     (MemoryStore::with(options.clock(clock)), manual)
 }
 
+#[test]
+fn keys_of_one_shard_differ_in_all_bits_that_its_table_uses() {
+    let (placed_by, compared) = (0..48, 57..64);
+    for bit in placed_by.chain(compared) {
+        assert_eq!(MemoryStore::shard_of(1 << bit), MemoryStore::shard_of(0), "bit {bit}");
+    }
+    let used = (0..64).map(|index| MemoryStore::shard_of(index << 51));
+    assert_eq!(used.collect::<std::collections::HashSet<_>>().len(), SHARDS);
+}
+
 /// An answer in a shard of the test's choice, whatever its key hashes to.
 fn put_answer(store: &MemoryStore, shard: usize, number: usize) {
     let key = RecordKey::from(format!("{shard} {number}").as_str());
