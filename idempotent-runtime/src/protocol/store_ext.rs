@@ -11,6 +11,7 @@ use crate::store::future::all;
 use crate::store::{
     Answer, AttemptId, Decided, Store, StoreError, StoreErrorKind, StoreFuture, Value,
 };
+use std::pin::Pin;
 use std::time::Duration;
 
 /// The verbs, as methods of every [`Store`].
@@ -215,6 +216,21 @@ fn not_asked() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "the store did not ask for a decision")
 }
 
+/// Goes on with an exchange whose first message did not decide it. Boxed, because that is rare and makes the future of
+/// every request smaller.
+fn go_on_boxed<'a, S, R>(
+    store: &'a S,
+    key: &'a RecordKey,
+    exchange: Exchange<R>,
+) -> Pin<Box<dyn Future<Output = Result<R::Answer, StoreError>> + Send + 'a>>
+where
+    S: Store + ?Sized,
+    R: Request + Send + 'a,
+    R::Answer: Unpin,
+{
+    Box::pin(async move { go_on(&mut &*store, key, exchange).await })
+}
+
 /// Executes a request by loading and swapping. If the store answers at once, so does this.
 fn in_messages<'a, S, R>(store: &'a S, key: &'a RecordKey, request: R) -> Answer<'a, R::Answer>
 where
@@ -231,7 +247,7 @@ where
                 Err(pending) => {
                     return StoreFuture::new(async move {
                         exchange.loaded(pending.await?);
-                        go_on(&mut &*store, key, exchange).await
+                        go_on_boxed(store, key, exchange).await
                     });
                 }
             },
@@ -246,7 +262,7 @@ where
                     return StoreFuture::new(async move {
                         match exchange.swapped(pending.await?) {
                             Some(answer) => Ok(answer),
-                            None => go_on(&mut &*store, key, exchange).await,
+                            None => go_on_boxed(store, key, exchange).await,
                         }
                     });
                 }

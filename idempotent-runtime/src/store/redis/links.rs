@@ -26,6 +26,7 @@ use redis::{Cmd, Pipeline, PushKind, RedisError, Value};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, pending};
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
@@ -181,9 +182,12 @@ impl Links {
         command: &Cmd,
     ) -> Result<Value, Failed> {
         let (link, mut current) = self.current().await?;
-        let sent = current.connection.command_to(slot, command);
-        let answer = self.unless_replaced(current.generation, sent);
-        let answer = paused::hold(self.timeouts.response, answer).await;
+        // Pinned here and in `pipeline`: an async function keeps room twice for a future that it is given.
+        let answer = {
+            let sent = pin!(current.connection.command_to(slot, command));
+            let answer = pin!(self.unless_replaced(current.generation, sent));
+            paused::hold(self.timeouts.response, answer).await
+        };
         self.check(&link, &current, answer)
     }
 
@@ -193,9 +197,11 @@ impl Links {
         pipeline: &Pipeline,
     ) -> Result<Vec<Result<Value, Failed>>, Failed> {
         let (link, mut current) = self.current().await?;
-        let sent = current.connection.pipeline(pipeline);
-        let answers = self.unless_replaced(current.generation, sent);
-        let answers = paused::hold(self.timeouts.response, answers).await;
+        let answers = {
+            let sent = pin!(current.connection.pipeline(pipeline));
+            let answers = pin!(self.unless_replaced(current.generation, sent));
+            paused::hold(self.timeouts.response, answers).await
+        };
         let answers = self.check(&link, &current, answers)?;
         if answers.len() != pipeline.len() {
             return Err(Failed::Answered(unexpected("a pipeline")));
@@ -332,7 +338,8 @@ impl Links {
         if let Some(current) = self.usable(&link) {
             return Ok((link, current));
         }
-        let current = self.connect(&link, None).await?;
+        // Boxed, because it is rare and makes the future of every command smaller.
+        let current = Box::pin(self.connect(&link, None)).await?;
         Ok((link, current))
     }
 

@@ -55,13 +55,14 @@ impl Server {
     ) -> Result<Swapped, Failed> {
         let swapped = match answer.map(|answer| self.read(way, swap, answer)).transpose() {
             Ok(Some(Some(swapped))) => Ok(swapped),
-            Ok(Some(None) | None) => self.otherwise(way, name, swap).await,
+            // Boxed, because it is rare and makes the future of every swap smaller.
+            Ok(Some(None) | None) => Box::pin(self.otherwise(way, name, swap)).await,
             Err(failed) => Err(failed),
         };
         match swapped {
             // A server that takes no writes may still show the record that keeps this one away.
             Err(failed) if swap.seen == Seen::Nothing && failed.leaves_reads() => {
-                match self.get(name).await {
+                match Box::pin(self.get(name)).await {
                     Ok(Some(bytes)) => Ok(Swapped::Found(Some(mark::decode(bytes, None)?))),
                     Ok(None) | Err(_) => Err(failed),
                 }
@@ -133,28 +134,31 @@ impl Server {
 
     /// The command of a way; `None` if it is more than one.
     fn command(&self, way: Way, name: &Name, swap: &Swap) -> Option<Cmd> {
-        let Sides { seen, next, millis } = Sides::of(swap);
         Some(match way {
             Way::Create => {
+                let Sides { next, millis, .. } = Sides::of(swap);
                 let mut command = set(name, &next);
                 command.arg("NX").arg("GET").arg("PX").arg(millis);
                 command
             }
             Way::CreateInTwo => return None,
             Way::SetIfEqual => {
+                let Sides { seen, next, millis } = Sides::of(swap);
                 let mut command = set(name, &next);
                 command.arg("IFEQ").arg(seen).arg("GET").arg("PX").arg(millis);
                 command
             }
-            Way::DeleteIfEqual => match self.features.delete() {
-                DeleteIfEqual::Script => return None,
-                DeleteIfEqual::Delex => {
-                    redis::cmd("DELEX").arg(name.as_str()).arg("IFEQ").arg(seen).to_owned()
-                }
-                DeleteIfEqual::Delifeq => {
-                    redis::cmd("DELIFEQ").arg(name.as_str()).arg(seen).to_owned()
-                }
-            },
+            Way::DeleteIfEqual => {
+                let mut command = match self.features.delete() {
+                    DeleteIfEqual::Script => return None,
+                    DeleteIfEqual::Delex => {
+                        redis::cmd("DELEX").arg(name.as_str()).arg("IFEQ").to_owned()
+                    }
+                    DeleteIfEqual::Delifeq => redis::cmd("DELIFEQ").arg(name.as_str()).to_owned(),
+                };
+                command.arg(seen_bytes(&swap.seen));
+                command
+            }
             Way::Renew => script::RENEW.by_hash(&renewal(name, swap)),
             Way::Script => script::SWAP.by_hash(&self.replacement(name, swap)),
         })
@@ -198,7 +202,7 @@ impl Server {
             (Way::SetIfEqual, answer) => match bytes_of(answer, "SET")? {
                 None => return Ok(Some(Swapped::Found(None))),
                 Some(now) => {
-                    let seen = Sides::of(swap).seen;
+                    let seen = seen_bytes(&swap.seen);
                     match now == seen {
                         true => None,
                         // A mark takes the script, which also publishes.

@@ -132,7 +132,8 @@ impl Connection {
             (Self::Cluster(connection), None) => connection.req_packed_command(command).await,
             (Self::Cluster(connection), Some(slot)) => {
                 let node = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
-                connection.route_command(command.clone(), RoutingInfo::SingleNode(node)).await
+                let sent = connection.route_command(command.clone(), RoutingInfo::SingleNode(node));
+                Box::pin(sent).await
             }
             (Self::Given(connection), _) => connection.like().req_packed_command(command).await,
         }

@@ -6,13 +6,13 @@
 -- Answers {'seen', record, time to live}, {'done', answer}, {'refused', reason} or
 -- {'failed', reason}; the last leaves the outcome unknown.
 local now = redis.call('GET', KEYS[1])
-local ttl = redis.call('PTTL', KEYS[1])
-local bare = now or ''
-if string.byte(bare, 3) == 1 then
-  bare = string.sub(bare, 1, 2) .. '\0' .. string.sub(bare, 4)
+local bare = now
+if now and string.byte(now, 3) == 1 then
+  bare = string.sub(now, 1, 2) .. '\0' .. string.sub(now, 4)
 end
-if bare ~= ARGV[1] or (ARGV[2] ~= '' and ttl > tonumber(ARGV[2])) then
-  return { 'seen', now, ttl }
+local same = ARGV[1] ~= '' and bare == ARGV[1] or ARGV[1] == '' and not now
+if not same or (ARGV[2] ~= '' and redis.call('PTTL', KEYS[1]) > tonumber(ARGV[2])) then
+  return { 'seen', now, redis.call('PTTL', KEYS[1]) }
 end
 -- Written first: whatever happens from here on, nobody runs the effect a second time unasked.
 redis.call('SET', KEYS[1], ARGV[3], 'PX', ARGV[4])

@@ -4,19 +4,25 @@
 -- Answers 1 if it was replaced, else the record as it is and its time to live.
 local now = redis.call('GET', KEYS[1])
 local marked = now and string.byte(now, 3) == 1
-local head = now or ''
-if string.len(head) >= 4 then
-  local flags = string.byte(head, 4)
-  -- The fourth flag says that a value follows.
-  if flags % 16 >= 8 then
-    flags = flags - 8
-    head = string.sub(head, 1, string.len(ARGV[1]))
+local same
+if ARGV[1] == '' then
+  same = not now
+else
+  same = now == ARGV[1]
+  -- A record that is held has neither mark nor value, unless somebody waits for it.
+  if now and not same and string.len(now) >= 4 then
+    local head, flags = now, string.byte(now, 4)
+    -- The fourth flag says that a value follows.
+    if flags % 16 >= 8 then
+      flags = flags - 8
+      head = string.sub(head, 1, string.len(ARGV[1]))
+    end
+    local mark = marked and '\0' or string.sub(head, 3, 3)
+    same = string.sub(head, 1, 2) .. mark .. string.char(flags) .. string.sub(head, 5) == ARGV[1]
   end
-  head = string.sub(head, 1, 2) .. (marked and '\0' or string.sub(head, 3, 3)) .. string.char(flags) .. string.sub(head, 5)
 end
-local ttl = redis.call('PTTL', KEYS[1])
-if head ~= ARGV[1] or (ARGV[4] ~= '' and ttl > tonumber(ARGV[4])) then
-  return { now, ttl }
+if not same or (ARGV[4] ~= '' and redis.call('PTTL', KEYS[1]) > tonumber(ARGV[4])) then
+  return { now, redis.call('PTTL', KEYS[1]) }
 end
 if ARGV[2] == '' then
   redis.call('DEL', KEYS[1])
