@@ -42,7 +42,7 @@ lane() {
     lane_steps+=("${@:2}")
     # A process group of its own, so that it can be ended with everything that it started.
     set -m
-    in_lane "$@" &
+    in_lane "$@" </dev/null &
     set +m
     lane_processes+=($!)
 }
