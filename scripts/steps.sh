@@ -42,7 +42,7 @@ lane() {
     lane_steps+=("${@:2}")
     # A process group of its own, so that it can be ended with everything that it started.
     set -m
-    in_lane "$@" &
+    in_lane "$@" </dev/null &
     set +m
     lane_processes+=($!)
 }
@@ -63,9 +63,9 @@ in_lane() {
 
 # join: waits for every lane. The script ends if a step of one failed, after the others have ended.
 join() {
-    local process name failed=()
+    local process name all_ended=1 failed=()
     for process in "${lane_processes[@]}"; do
-        wait "$process" || true
+        wait "$process" || all_ended=0
     done
     lane_processes=()
     for name in "${lane_steps[@]}"; do
@@ -80,8 +80,9 @@ join() {
         fi
     done
     lane_steps=()
-    if ((${#failed[@]} > 0)); then
-        current_step="${failed[*]}"
+    # A lane can also fail before its first step, or between two.
+    if ((${#failed[@]} > 0 || !all_ended)); then
+        current_step="${failed[*]:-a lane}"
         return 1
     fi
 }

@@ -51,8 +51,7 @@ mod unreliable;
 /// Stands in for every test that is left out, so that a run without them says so.
 #[cfg(not(all(feature = "browser-tests", feature = "redis-server-tests")))]
 #[test]
-#[ignore = "needs redis-server and chromium: `scripts/test`, or \
-            `cargo test --workspace --features redis-server-tests,browser-tests`"]
+#[ignore = "needs redis-server and chromium: `scripts/test`, or `cargo test --workspace --all-features`"]
 fn tests_on_redis_servers_and_in_a_browser() {
-    panic!("they need `--features redis-server-tests,browser-tests`");
+    panic!("they need `--all-features`");
 }

@@ -213,6 +213,26 @@ async fn a_full_server_refuses_an_effect_before_it_happens() {
     assert_eq!(shop.stock().await, 10);
 }
 
+#[tokio::test]
+async fn a_string_of_another_program_is_no_free_key_even_if_it_is_empty() {
+    for foreign in ["", "text"] {
+        let mut shop = Shop::open(RedisServer::start(), 10).await;
+        assert_eq!(applied(shop.deduct(1, 3).await), (7, false));
+        let (mut keys, mut put, mut get) =
+            (redis::cmd("KEYS"), redis::cmd("SET"), redis::cmd("GET"));
+        keys.arg("*stock.deduct*");
+        let [name]: [String; 1] = keys.query_async(&mut shop.connection).await.unwrap();
+        put.arg(&name).arg(foreign);
+        let () = put.query_async(&mut shop.connection).await.unwrap();
+        let error = shop.deduct(1, 3).await.unwrap_err();
+        assert_eq!((error.kind(), error.body_ran()), (ErrorKind::Undecodable, false));
+        assert_eq!(shop.stock().await, 7);
+        get.arg(&name);
+        let kept: String = get.query_async(&mut shop.connection).await.unwrap();
+        assert_eq!(kept, foreign);
+    }
+}
+
 /// The record would lie where no call of the instance looks for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_effect_on_another_store_than_its_instances_is_refused() {
