@@ -9,6 +9,7 @@ use idempotent_runtime::store::{Claim, RedisStore, State, Store, StoreErrorKind,
 use idempotent_runtime::testing::Ledger;
 use idempotent_runtime::{Abandon, Config, Current, Error, Idempotency, Mode, Operation, current};
 use std::collections::BTreeMap;
+use std::mem;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -110,8 +111,13 @@ impl Site {
 
     /// Waits until the lease of a record is renewed.
     pub(crate) async fn until_renewed(&self, key: &str) {
-        let before = self.ttl(key).await;
-        until_async(|| async { self.ttl(key).await > before }).await;
+        // Compared with the look before: right after a renewal a record lives longest.
+        let before = Mutex::new(self.ttl(key).await);
+        until_async(|| async {
+            let now = self.ttl(key).await;
+            now > mem::replace(&mut *before.lock().unwrap(), now)
+        })
+        .await;
     }
 
     /// Lets time pass for one record.
