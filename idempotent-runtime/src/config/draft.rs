@@ -82,12 +82,12 @@ impl Draft {
         }
         let mut config = base;
         settings::put(&self, &mut config)?;
-        self.put_names_of_the_java_system(&mut config)?;
+        self.apply_java_names(&mut config)?;
         settings::check(&config, &|setting| self.name(self.written_as(setting)))?;
         Ok(config)
     }
 
-    fn put_names_of_the_java_system(&self, config: &mut Config) -> Result<(), ConfigError> {
+    fn apply_java_names(&self, config: &mut Config) -> Result<(), ConfigError> {
         put(&mut config.expire, self.read(Setting("expire-time"))?);
         let strong = self.read(Setting("return-cached-result"))?;
         put(&mut config.mode, strong.map(|it| if it { Mode::Strong } else { Mode::Reject }));

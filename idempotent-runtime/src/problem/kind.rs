@@ -60,7 +60,7 @@ impl ProblemType {
         Ending::Mismatch,
     );
 
-    /// An earlier request with this key began, and nobody knows how it ended.
+    /// An earlier request with this key began, and its outcome is unknown.
     pub const OUTCOME_UNKNOWN: Self = Self::new(
         "outcome-unknown",
         409,
