@@ -23,6 +23,7 @@ pub struct AnswerPolicy<T, E> {
     error: Option<KeptErrors<E>>,
     expire_with: Option<fn(&T) -> Duration>,
     on_replay: Option<fn(&T)>,
+    undo_if: Option<fn(&T) -> bool>,
     pub(crate) refuse: fn(Error) -> E,
 }
 
@@ -63,7 +64,8 @@ impl<T, E: From<Error>> AnswerPolicy<T, E> {
 
     /// Keeps no values, so that a success cannot be replayed.
     pub fn not_kept() -> Self {
-        Self { value: None, error: None, expire_with: None, on_replay: None, refuse: E::from }
+        let (value, error, refuse) = (None, None, E::from);
+        Self { value, error, expire_with: None, on_replay: None, undo_if: None, refuse }
     }
 }
 
@@ -93,8 +95,33 @@ impl<T, E> AnswerPolicy<T, E> {
         self
     }
 
+    /// Undoes what the body wrote if `undoes` returns `true` for its value, and keeps the value all
+    /// the same. For values that report a failure, as the response 422 does.
+    ///
+    /// It counts for calls [in a transaction](crate::Operation::run_in_transaction) only: elsewhere
+    /// nothing can be undone.
+    #[must_use]
+    pub fn undo_if(mut self, undoes: fn(&T) -> bool) -> Self {
+        self.undo_if = Some(undoes);
+        self
+    }
+
     pub(crate) fn keeps_values(&self) -> bool {
         self.value.is_some()
+    }
+
+    /// `true` if an answer can be kept whose effects are not.
+    pub(crate) fn keeps_failures(&self) -> bool {
+        self.error.is_some() || self.undo_if.is_some()
+    }
+
+    /// `true` if what the body wrote is kept with this answer. A hook that panics keeps nothing.
+    pub(crate) fn keeps_effects(&self, answer: &Result<T, E>) -> bool {
+        match (answer, self.undo_if) {
+            (Err(_), _) => false,
+            (Ok(_), None) => true,
+            (Ok(value), Some(undoes)) => call_hook("undo_if", || !undoes(value)).unwrap_or(false),
+        }
     }
 
     pub(crate) fn encode_value(&self, codecs: &Codecs, value: &T) -> Option<Encoding> {

@@ -12,7 +12,7 @@ use crate::operation_name::OperationName;
 use crate::options::whole_millis;
 use crate::protocol::{Commit, Completion, Failure, Updated};
 use crate::race::{First, race};
-use crate::store::{Record, State, Value};
+use crate::store::{Record, State, Store, StoreError, Value};
 use crate::switch::Protection;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -188,6 +188,20 @@ impl Attempt {
     /// [entered](Current::enter) with it.
     pub fn current(&self) -> Current {
         self.attempt.current()
+    }
+
+    /// The store that the attempt was granted by.
+    pub fn store(&self) -> &dyn Store {
+        &*self.attempt.instance().store
+    }
+
+    /// The error of an end that could not be recorded. The attempt is abandoned.
+    #[doc(hidden)]
+    pub fn refused(mut self, error: StoreError) -> Error {
+        let operation = self.attempt.state().operation.clone();
+        let error = Error::from_store(error, &operation).after_the_body_ran();
+        self.end.ends(error.kind().into());
+        error
     }
 
     /// Resolves when the lease is lost.

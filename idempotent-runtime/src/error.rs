@@ -67,7 +67,7 @@ pub enum ErrorKind {
     Mismatch,
     /// An earlier attempt began and its outcome is unknown.
     Indeterminate,
-    /// The call chain in this task already holds this key.
+    /// The call chain in this task already holds this key, or a lock that the call needs.
     Reentrant,
     /// The store did not answer.
     StoreUnavailable,

@@ -7,7 +7,7 @@ use crate::attempt::Begin;
 use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::engine::{
     ArcRef, Call, FirstStep, Moves, Prepare, Prepared, acquire, acquire_now, prepare, record_key,
-    run, run_batch, run_detached,
+    run, run_batch, run_detached, run_transacted, run_unrecorded,
 };
 use crate::error::Error;
 use crate::fingerprint::Fingerprint;
@@ -17,7 +17,7 @@ use crate::observe::CallEnd;
 use crate::operation_name::OperationName;
 use crate::options::{Options, Runs};
 use crate::outcome::Outcome;
-use crate::protocol::{Binding, Forgotten};
+use crate::protocol::{Binding, Forgotten, TransactionSource};
 use crate::record_handle::RecordHandle;
 use crate::store::Record;
 use serde::Serialize;
@@ -316,6 +316,62 @@ impl<'a> Operation<'a> {
     {
         let (mut operation, body) = (self, Box::pin(body));
         async move { run_detached(&mut operation, answers, body, Moves::WhenDropped).await }
+    }
+
+    /// Runs `body` once per key, in a database transaction that `source` begins and commits: the
+    /// record and what the body writes are committed together.
+    ///
+    /// For adapters; `idempotent-sql` has the sources, and a method that is more convenient. `body`
+    /// is called again if its transaction loses a race against another one, or if it returns an error
+    /// for which `repeats` holds.
+    ///
+    /// # Errors
+    /// The body's own error, in which case what it wrote is rolled back, or the reason for which the
+    /// call was refused.
+    pub fn run_in_transaction<T, E, S, B, F>(
+        self,
+        answers: AnswerPolicy<T, E>,
+        source: S,
+        repeats: fn(&E) -> bool,
+        body: B,
+    ) -> impl Future<Output = Result<Outcome<T>, E>> + Send
+    where
+        S: TransactionSource,
+        B: FnMut(S::Lent) -> F + Send,
+        F: Future<Output = Result<T, E>> + Send,
+        T: Send,
+        E: Send,
+    {
+        let mut operation = self;
+        async move {
+            let call = operation.prepare_once();
+            run_transacted(call, answers, source, repeats, body).await
+        }
+    }
+
+    /// Runs `body` in a database transaction that `source` begins and commits, without a record:
+    /// for calls without a key, whose body relies on a transaction. It is not called again.
+    ///
+    /// # Errors
+    /// The body's own error, in which case what it wrote is rolled back, or the reason for which
+    /// there was no transaction, or for which it was not committed.
+    pub async fn run_in_transaction_without_key<T, E, S, B, F>(
+        self,
+        answers: AnswerPolicy<T, E>,
+        source: S,
+        body: B,
+    ) -> Result<T, E>
+    where
+        S: TransactionSource,
+        B: FnOnce(S::Lent) -> F,
+        F: Future<Output = Result<T, E>>,
+    {
+        run_unrecorded(&self.name, &answers, source, body, |error| error).await
+    }
+
+    /// The instance of this operation.
+    pub fn instance(&self) -> &'a Idempotency {
+        self.instance
     }
 
     /// Runs `body` once for many keys: one round trip to begin them all, one to complete them.

@@ -13,6 +13,9 @@
 //!   which a finding turns into an error; `run`: the decisions of a call, as functions
 //! - `whole_call`: a call as a future; `detached`: one whose body outlives its caller, with
 //!   `detachable` and `scoped` for what moves to the other task; `batch`: many calls with one body
+//! - `transacted`: a call in a database transaction of its own; `finish`: the end of that transaction;
+//!   `within`: a call in a transaction of the caller's; `unrecorded`: a transaction without a record;
+//!   `uninterrupted`: what a caller that goes away does not break off
 //! - `body`: a body, polled and dropped inside its attempt; `underway`: what a shutdown waits for
 //!
 //! The **flight**, in which callers of one key in one process meet before a store that is not local:
@@ -68,6 +71,7 @@
 //! | `AttemptGuard` | from the grant until its end is handed over | before the body: the key is released; after its start: the attempt is abandoned |
 //! | `Body` | from the call to the end of the body | the body is dropped inside its attempt, before the key is free |
 //! | `Dropped` | while a body is dropped | the same; a helper of `Body` |
+//! | `Uninterrupted` | while a transaction begins, commits or rolls back | the rest of it is a task of its own |
 //! | `Detachable` | while a caller polls a body in place | the body moves to a task of its own |
 //! | `PendingEnd` | from the end of the body until it is recorded or given up | the attempt is no longer renewed: it is left to its lease |
 //! | `Forget` | while a local store records an end | the same, also if the store panics |
@@ -100,8 +104,9 @@ pub(crate) use self::arc_ref::ArcRef;
 pub(crate) use self::attempt::{AttemptGuard, End, Instance, Kind, Values};
 pub use self::attempt::{Current, current};
 pub(crate) use self::call::{
-    Call, Detached, Moves, Prepare, Run, Underway, gone, keep, prepare, record_key, run, run_batch,
-    run_detached, scoped, warn_disabled,
+    Body, Call, Detached, Moves, Prepare, Run, Underway, Within, claim_within, gone, keep, prepare,
+    prepare_within, record_key, run, run_batch, run_detached, run_transacted, run_unrecorded,
+    scoped, warn_disabled,
 };
 pub use self::call::{Detachable, detachable};
 pub(crate) use self::flight::{

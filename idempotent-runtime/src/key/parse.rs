@@ -86,6 +86,32 @@ impl RecordKey {
     pub(crate) fn parts(&self) -> Result<RecordParts<'_>, InvalidRecordKey> {
         parts(self.as_str())
     }
+
+    /// The name of the operation, for people who look at a store. Empty if the text is not one that
+    /// could be [parsed](#impl-FromStr-for-RecordKey).
+    ///
+    /// ```
+    /// use idempotent_runtime::key::RecordKey;
+    ///
+    /// let key: RecordKey = "p:|orders.create|42".parse()?;
+    /// assert_eq!((&*key.operation(), key.business_key()), ("orders.create", "42"));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn operation(&self) -> Cow<'_, str> {
+        match self.parts() {
+            Ok(parts) if parts.operation.contains('\\') => {
+                Cow::Owned(parts.operation_name().into_owned())
+            }
+            Ok(parts) => Cow::Borrowed(parts.operation),
+            Err(_) => Cow::Borrowed(""),
+        }
+    }
+
+    /// The function's own key, as it is encoded in this one. The whole text if it is not one that
+    /// could be [parsed](#impl-FromStr-for-RecordKey).
+    pub fn business_key(&self) -> &str {
+        self.parts().map_or(self.as_str(), |parts| parts.key)
+    }
 }
 
 fn parts(text: &str) -> Result<RecordParts<'_>, InvalidRecordKey> {

@@ -16,6 +16,7 @@ mod exchange;
 mod request;
 mod store_ext;
 pub mod table;
+mod transaction;
 
 pub use commit::{Commit, Completion};
 pub use connection::{Connection, execute};
@@ -25,3 +26,6 @@ pub use request::{
     Resolution, Resolve, Resolved, Update, Updated,
 };
 pub use store_ext::StoreExt;
+pub use transaction::{
+    Claimed, CommitError, Committed, Loan, OpenTransaction, TransactionClaim, TransactionSource,
+};

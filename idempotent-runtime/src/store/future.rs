@@ -1,7 +1,9 @@
 //! The future of a store's answer: there already, or boxed.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::hash::Hash;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -39,11 +41,35 @@ impl<'a, T> StoreFuture<'a, T> {
 pub(crate) fn all<'a, T: Send + Unpin + 'a>(
     answers: impl Iterator<Item = StoreFuture<'a, T>>,
 ) -> StoreFuture<'a, Vec<T>> {
-    let mut waiting: Vec<(StoreFuture<'a, T>, Option<T>)> =
-        answers.map(|answer| (answer, None)).collect();
+    after(answers.map(|answer| (None, answer)))
+}
+
+/// The same; those about one key are asked for one after the other.
+pub(crate) fn all_by_key<'a, K: Eq + Hash, T: Send + Unpin + 'a>(
+    answers: impl Iterator<Item = (K, StoreFuture<'a, T>)>,
+) -> StoreFuture<'a, Vec<T>> {
+    let mut last = HashMap::new();
+    after(answers.enumerate().map(|(at, (key, answer))| (last.insert(key, at), answer)))
+}
+
+/// All answers, each asked for after the one with this number, if any.
+fn after<'a, T: Send + Unpin + 'a>(
+    answers: impl Iterator<Item = (Option<usize>, StoreFuture<'a, T>)>,
+) -> StoreFuture<'a, Vec<T>> {
+    let (before, mut waiting): (Vec<_>, Vec<_>) =
+        answers.map(|(before, answer)| (before, (answer, None))).unzip();
     StoreFuture::new(poll_fn(move |context| {
         let mut ready = true;
-        for (answer, done) in waiting.iter_mut().filter(|(_, done)| done.is_none()) {
+        for at in 0..waiting.len() {
+            // Looked at earlier in this loop: if it is done by now, this one begins.
+            if before[at].is_some_and(|before| waiting[before].1.is_none()) {
+                ready = false;
+                continue;
+            }
+            let (answer, done) = &mut waiting[at];
+            if done.is_some() {
+                continue;
+            }
             match Pin::new(answer).poll(context) {
                 Poll::Ready(answer) => *done = Some(answer),
                 Poll::Pending => ready = false,

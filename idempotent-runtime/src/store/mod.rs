@@ -72,12 +72,12 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
     /// Replaces many records, each in a step of its own. The answers come in the order of the
     /// swaps.
     ///
-    /// The provided method sends them all at once.
+    /// The provided method sends them all at once, those of one key one after the other.
     fn swap_many<'a>(
         &'a self,
         swaps: &'a [(RecordKey, Swap)],
     ) -> StoreFuture<'a, Vec<Result<Swapped, StoreError>>> {
-        future::all(swaps.iter().map(|(key, swap)| self.swap(key, swap.clone())))
+        future::all_by_key(swaps.iter().map(|(key, swap)| (key, self.swap(key, swap.clone()))))
     }
 
     /// Decides about a record and writes the decision, in one step in which nothing else happens to

@@ -80,6 +80,12 @@ pub(crate) fn holds(instance: usize, key: &RecordKey) -> bool {
     CURRENT.try_with(|inside| inside.innermost().holds(instance, key)).unwrap_or(false)
 }
 
+/// Returns `true` if a transaction of this task, or one around it, keeps every other attempt of
+/// `instance` waiting.
+pub(crate) fn is_locked_out(instance: usize) -> bool {
+    CURRENT.try_with(|inside| inside.innermost().locks_out(instance)).unwrap_or(false)
+}
+
 impl Current {
     pub(crate) fn new(state: Arc<AttemptState>) -> Self {
         Self(state)
@@ -166,6 +172,11 @@ impl Current {
     fn holds(&self, instance: usize, key: &RecordKey) -> bool {
         let mut chain = self.0.chain();
         chain.any(|state| state.instance == instance && state.key == *key && !state.has_ended())
+    }
+
+    fn locks_out(&self, instance: usize) -> bool {
+        let mut chain = self.0.chain();
+        chain.any(|state| state.locks_store && state.instance == instance && !state.has_ended())
     }
 
     /// The state of the attempt.

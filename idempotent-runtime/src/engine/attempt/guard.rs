@@ -46,10 +46,22 @@ enum Phase {
     Ended,
 }
 
+/// The way in which an attempt holds its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// By a lease, which the keeper renews until the end is recorded.
+    Lease,
+    /// For a fixed time, or not at all: nothing follows.
+    Window,
+    /// By a database transaction, which records the end.
+    Transaction,
+}
+
 /// The choices of a call that hold for its attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choices {
     pub(crate) mode: Mode,
+    pub(crate) hold: Hold,
     /// The largest answer that is kept.
     pub(crate) max_value_bytes: usize,
     pub(crate) on_unrecorded: OnUnrecorded,
@@ -81,8 +93,7 @@ impl<'a> AttemptGuard<'a> {
         if let Some(waiters) = &mut waiters {
             waiters.granted(&state);
         }
-        // A window has no lease: it is taken for a fixed time, and nothing follows.
-        if choices.mode != Mode::Window {
+        if choices.hold == Hold::Lease {
             let registry = instance.keeper.registry();
             registry.insert(&state);
             observe::in_flight(|| registry.count());
@@ -98,7 +109,7 @@ impl<'a> AttemptGuard<'a> {
         let parent = enclosing().map(|around| Arc::clone(around.state()));
         // Of no instance: it keeps no call from its key, not even those inside it.
         let state = Arc::new(AttemptState::new(operation, key, id, &terms, 0, parent));
-        let choices = Choices { mode: Mode::Window, ..choices };
+        let choices = Choices { mode: Mode::Window, hold: Hold::Window, ..choices };
         let (phase, copies, planned) = (Phase::Started, Copies::Answered, Recorded::No);
         Self { instance, state, phase, copies, choices, planned, waiters: None }
     }
@@ -109,7 +120,7 @@ impl<'a> AttemptGuard<'a> {
     /// Between the acknowledged arming and the first poll of the body nothing waits, so a key
     /// blocks without its body having started only if the process dies right there.
     pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
-        if self.choices.mode == Mode::Window {
+        if self.choices.hold != Hold::Lease {
             return Ok(self);
         }
         if let Some(request) = self.state.arm_request() {
@@ -145,7 +156,7 @@ impl<'a> AttemptGuard<'a> {
 
     /// Makes sure that the lease is not over, after others were waited for.
     pub(crate) fn in_time(self) -> Result<Self, StoreError> {
-        if self.choices.mode != Mode::Window && self.state.is_over() {
+        if self.choices.hold == Hold::Lease && self.state.is_over() {
             return Err(too_late());
         }
         Ok(self)
@@ -242,7 +253,7 @@ impl<'a> AttemptGuard<'a> {
     /// call it would have to be held while the store is waited for.
     fn plan(&mut self, end: &End) {
         self.planned = match end {
-            _ if self.choices.mode == Mode::Window => Recorded::No,
+            _ if self.choices.hold == Hold::Window => Recorded::No,
             End::Complete { value: None, .. } | End::Committed { value: None, .. }
                 if self.choices.mode == Mode::Strong =>
             {
@@ -299,7 +310,7 @@ impl<'a> AttemptGuard<'a> {
     pub(crate) fn end(&mut self, end: End) -> Answer<'static, Updated> {
         self.body_ended();
         self.plan(&end);
-        if self.choices.mode == Mode::Window {
+        if self.choices.hold != Hold::Lease {
             return StoreFuture::ready(Ok(Updated::Done));
         }
         let instance = &self.instance;
@@ -326,7 +337,17 @@ impl<'a> AttemptGuard<'a> {
     pub(crate) fn pending_end(&mut self, end: End) -> Option<PendingEnd> {
         self.body_ended();
         self.plan(&end);
-        (self.choices.mode != Mode::Window).then(|| self.pending(end))
+        (self.choices.hold == Hold::Lease).then(|| self.pending(end))
+    }
+
+    /// The end of an attempt that its transaction has recorded, or could not: tells the callers that
+    /// wait.
+    pub(crate) fn ended_in_transaction(&mut self, end: &End, updated: Option<Updated>) {
+        self.body_ended();
+        self.plan(end);
+        if let Some(mut waiters) = self.waiters.take() {
+            waiters.ended(&self.state, end, updated);
+        }
     }
 
     fn body_ended(&mut self) {
@@ -363,10 +384,12 @@ impl Drop for AttemptGuard<'_> {
             return;
         }
         self.state.body_ended();
-        match (self.phase, self.choices.mode) {
+        match (self.phase, self.choices.hold) {
+            // Its transaction is rolled back.
+            (_, Hold::Transaction) => {}
             (Phase::Granted, _) => self.give_back(),
-            (Phase::Started, Mode::Window) | (Phase::Ended, _) => {}
-            (Phase::Started, _) => self.pending(End::Abandon).record_in_background(),
+            (Phase::Started, Hold::Window) | (Phase::Ended, _) => {}
+            (Phase::Started, Hold::Lease) => self.pending(End::Abandon).record_in_background(),
         }
     }
 }

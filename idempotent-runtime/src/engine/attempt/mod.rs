@@ -22,7 +22,7 @@ mod waiters;
 
 pub use self::current::{Current, current};
 pub(crate) use self::end::End;
-pub(crate) use self::guard::{AttemptGuard, Choices, Granted};
+pub(crate) use self::guard::{AttemptGuard, Choices, Granted, Hold};
 pub(crate) use self::handoff::Handoff;
 pub(crate) use self::instance::Instance;
 pub(crate) use self::nested::{enclosing_permit, with_permit};

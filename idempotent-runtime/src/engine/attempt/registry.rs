@@ -193,6 +193,7 @@ mod tests {
                 max_run,
                 block_linger: None,
                 binding: Binding::Lifted,
+                locks_store: false,
                 sent_at: self.clock.now(),
                 clock: self.clock.clone(),
             };

@@ -49,6 +49,8 @@ pub(crate) struct AttemptState {
     pub(crate) binding: Binding,
     /// The identity of the instance that granted it.
     pub(crate) instance: usize,
+    /// Its transaction keeps every other attempt of the instance waiting.
+    pub(super) locks_store: bool,
     /// The attempt inside whose body this one was begun.
     pub(crate) parent: Option<Arc<AttemptState>>,
     /// The permit of its body, which calls inside the body share. Not set without a limit, and
@@ -87,6 +89,8 @@ pub(crate) struct Terms {
     pub(crate) block_linger: Option<Duration>,
     /// The payload that may follow an attempt that ends without an answer.
     pub(crate) binding: Binding,
+    /// See [`OpenTransaction::locks_store`](crate::protocol::OpenTransaction::locks_store).
+    pub(crate) locks_store: bool,
     /// The moment at which the token was first sent, on this clock.
     pub(crate) sent_at: Moment,
     pub(crate) clock: Clock,
@@ -111,6 +115,7 @@ impl AttemptState {
             retention: terms.retention,
             binding: terms.binding,
             instance,
+            locks_store: terms.locks_store,
             parent,
             permit: OnceLock::new(),
             length: terms.length,

@@ -16,7 +16,7 @@ pin_project! {
     /// A body. It is polled once it has been [started](Body::start) or is to run unprotected, and
     /// dropped as soon as it has ended.
     #[derive(Debug)]
-    pub(super) struct Body<F> {
+    pub(crate) struct Body<F> {
         #[pin]
         future: Option<F>,
         // Absent before the start, and for a body that runs unprotected.
@@ -39,6 +39,16 @@ struct Surroundings {
     timer: BodyTimer,
 }
 
+impl Surroundings {
+    /// Starts the attempt.
+    fn of(attempt: &mut AttemptGuard<'_>) -> Self {
+        let span = span(attempt);
+        attempt.start();
+        let timer = BodyTimer::start(&attempt.state().operation);
+        Self { current: attempt.current(), span, timer }
+    }
+}
+
 impl<F> Body<F> {
     pub(super) fn new(future: F) -> Self {
         Self { future: Some(future), surroundings: None }
@@ -46,11 +56,12 @@ impl<F> Body<F> {
 
     /// Starts the attempt that the body belongs to.
     pub(super) fn start(self: Pin<&mut Self>, attempt: &mut AttemptGuard<'_>) {
-        let span = span(attempt);
-        attempt.start();
-        let timer = BodyTimer::start(&attempt.state().operation);
-        *self.project().surroundings =
-            Some(Surroundings { current: attempt.current(), span, timer });
+        *self.project().surroundings = Some(Surroundings::of(attempt));
+    }
+
+    /// A body whose attempt has started; one without an attempt runs unprotected.
+    pub(super) fn started(future: F, attempt: Option<&mut AttemptGuard<'_>>) -> Self {
+        Self { future: Some(future), surroundings: attempt.map(Surroundings::of) }
     }
 
     /// Drops the body, if that has not happened yet.

@@ -27,6 +27,21 @@ pub(crate) fn prepare<'a>(
     engine: ArcRef<'a, Engine>,
     call: Call<'a>,
 ) -> Result<Prepared<'a>, Error> {
+    let prepared = prepare_within(engine, call)?;
+    if current::is_locked_out(prepared.engine().identity()) {
+        let text = "it would wait for a transaction of this call chain, which has locked the store\n\
+                    help: call it before the transaction or after it, or in it, with \
+                    `transaction = \"tx\"`";
+        return Err(prepared.error(ErrorKind::Reentrant).with_message(text));
+    }
+    Ok(prepared)
+}
+
+/// Prepares a call that is part of a transaction: one around it does not keep it waiting.
+pub(crate) fn prepare_within<'a>(
+    engine: ArcRef<'a, Engine>,
+    call: Call<'a>,
+) -> Result<Prepared<'a>, Error> {
     let config = engine.config.load();
     let policy = Policy::of(call.options, &config)
         .map_err(|text| Error::new(ErrorKind::Misconfigured, &call.operation).with_message(text))?;

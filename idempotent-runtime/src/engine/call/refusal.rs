@@ -54,8 +54,12 @@ impl Prepared<'_> {
 
     /// The error of a call that the store refused.
     pub(crate) fn store_error(&self, error: StoreError) -> Error {
-        let key = self.logged_key(&self.engine().config.load());
-        Error::from_store(error, &self.operation).with_key(key)
+        self.blame(Error::from_store(error, &self.operation))
+    }
+
+    /// Adds the key of this call to an error.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        error.with_key(self.logged_key(&self.engine().config.load()))
     }
 
     /// The error of a call that makes no further attempt because so many failed while it waited.

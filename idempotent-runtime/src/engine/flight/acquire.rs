@@ -73,6 +73,15 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Ac
     if call.engine().local || call.policy.mode == Mode::Window {
         return ask(call, None, awaited).await;
     }
+    let participant = take_the_lead(call, &mut awaited).await?;
+    ask(call, Some(participant), awaited).await
+}
+
+/// Joins the flight of the key, and waits until this call leads it or has its finding.
+pub(in crate::engine) async fn take_the_lead(
+    call: &Prepared<'_>,
+    awaited: &mut Awaited,
+) -> Result<Participant, NotGranted> {
     let waits = if call.policy.waits() { Waits::Yes } else { Waits::No };
     let deadline = call.called_at.after(call.policy.wait);
     let mut participant = Participant::join(call.engine(), &call.key);
@@ -80,7 +89,7 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Ac
     loop {
         let changed = participant.changed();
         let turn = participant.turn(call.fingerprint, waits);
-        participant.tell(&mut awaited);
+        participant.tell(awaited);
         let gives_up = waits == Waits::Yes && awaited.is_over();
         match turn {
             Turn::Mismatch => return Err(NotGranted::Mismatch),
@@ -91,7 +100,7 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Ac
             _ if gives_up => return Err(NotGranted::FailedTwice),
             Turn::Landed(Some(found)) => return Err(found),
             Turn::Landed(None) => participant = Participant::join(call.engine(), &call.key),
-            Turn::Lead(_) => return ask(call, Some(participant), awaited).await,
+            Turn::Lead(_) => return Ok(participant),
             Turn::InFlight(lease_left) => return Err(NotGranted::InFlight { lease_left }),
             Turn::Wait if waits == Waits::No => changed.await,
             Turn::Wait => {

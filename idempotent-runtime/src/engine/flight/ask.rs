@@ -20,7 +20,7 @@ use crate::observe::{StoreTimer, WaitTimer};
 use crate::protocol::Begun;
 use crate::protocol::table::{self, Living};
 use crate::race::{First, race};
-use crate::store::{Record, State, StoreError, Token, Verb, Watch};
+use crate::store::{Record, State, StoreError, StoreErrorKind, Token, Verb, Watch};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +63,18 @@ pub(super) async fn ask<'a>(
             Some(answer) => Asked::without_permit(BeginAnswer::new(Ok(answer), engine.clock.now())),
         };
         let Asked { answer, permit } = asked;
+        if let Err(error) = &answer.answer
+            && error.kind() == StoreErrorKind::Contended
+            && call.policy.waits()
+            && engine.clock.now() < deadline
+        {
+            // A transaction may hold the key, and shows nothing of itself before it commits.
+            drop(permit);
+            waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
+            let pause = engine.clock.now().after(backoff.pause());
+            engine.sleep_until(pause.min(deadline)).await;
+            continue;
+        }
         if let (Ok(Begun::Fresh(_)), MayRun::OverLimit(limit)) = (&answer.answer, &permit) {
             return Err(NotGranted::OverLimit { limit: *limit });
         }

@@ -214,6 +214,12 @@ impl Member {
         self.flight.changed.notify_waiters();
     }
 
+    /// The leader was told that a transaction of another process holds the key.
+    pub(crate) fn held_elsewhere(&self, left: Duration) {
+        lock(&self.flight.state).in_flight = Some(left);
+        self.flight.changed.notify_waiters();
+    }
+
     /// The leader runs the body.
     pub(crate) fn running(&self, fingerprint: Option<Fingerprint>, lease: Duration) {
         let mut state = lock(&self.flight.state);

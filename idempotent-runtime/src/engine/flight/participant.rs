@@ -81,6 +81,10 @@ impl Participant {
         self.member.in_flight_elsewhere(number, left);
     }
 
+    pub(crate) fn held_elsewhere(&self, left: Duration) {
+        self.member.held_elsewhere(left);
+    }
+
     /// Tells the followers what the store said to the leader.
     pub(crate) fn found(mut self, fingerprint: Option<Fingerprint>, found: &NotGranted) {
         self.land(Landing { fingerprint, found: found.share(), failed: None });

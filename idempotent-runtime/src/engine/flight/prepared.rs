@@ -2,11 +2,11 @@
 
 use super::engine::Engine;
 use crate::clock::Moment;
-use crate::config::{Abandon, Mode};
+use crate::config::{Abandon, LONGEST, Mode};
 use crate::engine::arc_ref::ArcRef;
 use crate::engine::attempt::admission::Permit;
 use crate::engine::attempt::{
-    AttemptGuard, Choices, Copies, Granted, MaybeWaiters, Terms, enclosing_permit,
+    AttemptGuard, Choices, Copies, Granted, Hold, MaybeWaiters, Terms, enclosing_permit,
 };
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
@@ -87,6 +87,26 @@ impl<'a> Prepared<'a> {
         AttemptGuard::new(self.engine.map(|engine| &engine.instance), granted)
     }
 
+    /// The attempt that holds its key by a transaction: for as long as that lasts, and without
+    /// anything that could be left behind.
+    pub(in crate::engine) fn granted_by_transaction(
+        &self,
+        id: AttemptId,
+        waiters: MaybeWaiters,
+        permit: Option<Arc<Permit>>,
+        locks_store: bool,
+    ) -> AttemptGuard<'a> {
+        let mut granted = self.attempt(id, self.engine.clock.now());
+        granted.choices.hold = Hold::Transaction;
+        granted.terms.locks_store = locks_store;
+        granted.terms.length = LONGEST;
+        granted.terms.max_run = LONGEST;
+        granted.terms.block_linger = None;
+        granted.waiters = waiters;
+        granted.permit = permit;
+        AttemptGuard::new(self.engine.map(|engine| &engine.instance), granted)
+    }
+
     /// An attempt of a disabled instance.
     pub(crate) fn unprotected(&self) -> AttemptGuard<'a> {
         let now = self.engine.clock.now();
@@ -99,6 +119,7 @@ impl<'a> Prepared<'a> {
         let Policy { retention, lease, max_run, block_linger, binding, .. } = self.policy;
         let Policy { mode, max_value_bytes, on_unrecorded, .. } = self.policy;
         let clock = self.engine.clock.clone();
+        let hold = if mode == Mode::Window { Hold::Window } else { Hold::Lease };
         Granted {
             operation: self.operation.clone(),
             key: self.key.clone(),
@@ -109,10 +130,11 @@ impl<'a> Prepared<'a> {
                 max_run,
                 block_linger,
                 binding,
+                locks_store: false,
                 sent_at,
                 clock,
             },
-            choices: Choices { mode, max_value_bytes, on_unrecorded },
+            choices: Choices { mode, hold, max_value_bytes, on_unrecorded },
             copies: Copies::Answered,
             waiters: None,
             permit: None,

@@ -41,8 +41,16 @@ impl Bench {
         let sent_at = self.clock.now();
         let clock = Clock::system();
         let (max_run, block_linger, binding) = (LEASE * 10, None, Binding::Lifted);
-        let terms =
-            Terms { retention: LEASE, length, max_run, block_linger, binding, sent_at, clock };
+        let terms = Terms {
+            retention: LEASE,
+            length,
+            max_run,
+            block_linger,
+            binding,
+            locks_store: false,
+            sent_at,
+            clock,
+        };
         Arc::new(AttemptState::new("o".into(), RecordKey::from("k"), attempt, &terms, 0, None))
     }
 }
