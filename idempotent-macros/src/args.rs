@@ -9,7 +9,7 @@ use crate::list;
 use crate::mistake::Mistakes;
 use crate::value::{
     Abandon, Bare, Flag, FunctionPath, Given, Length, Message, Mode, OnStoreError, OnUnrecorded,
-    OperationName, RuntimePath, Wait,
+    OperationName, Parameter, RuntimePath, Wait,
 };
 
 /// Properties of an argument that do not depend on its value.
@@ -35,7 +35,7 @@ const fn flag(name: &'static str) -> Argument {
     Argument { takes_value: false, ..value(name, name) }
 }
 
-pub(crate) const ARGUMENTS: [Argument; 21] = [
+pub(crate) const ARGUMENTS: [Argument; 22] = [
     key("key", "key = \"req.order_id\""),
     value("expire", "expire = \"5m\""),
     value("mode", "mode = \"strong\""),
@@ -55,6 +55,7 @@ pub(crate) const ARGUMENTS: [Argument; 21] = [
     value("on_replay", "on_replay = count_replay"),
     value("expire_with", "expire_with = retention"),
     flag("detach"),
+    value("transaction", "transaction = \"tx\""),
     value("with", "with = self.idempotency"),
     value("crate", "crate = my_crate::idempotent_runtime"),
 ];
@@ -86,6 +87,7 @@ pub(crate) struct Args {
     pub(crate) on_replay: Option<Given<FunctionPath>>,
     pub(crate) expire_with: Option<Given<FunctionPath>>,
     pub(crate) detach: Option<Given<Flag>>,
+    pub(crate) transaction: Option<Given<Parameter>>,
     pub(crate) with: Option<Given<Bare>>,
     #[darling(rename = "crate")]
     pub(crate) runtime: Option<Given<RuntimePath>>,
@@ -127,6 +129,7 @@ impl Args {
             on_replay,
             expire_with,
             detach,
+            transaction,
             with,
             runtime,
         } = self;
@@ -149,6 +152,7 @@ impl Args {
         each(on_replay, mistakes);
         each(expire_with, mistakes);
         each(detach, mistakes);
+        each(transaction, mistakes);
         each(with, mistakes);
         each(runtime, mistakes);
     }

@@ -12,7 +12,9 @@ use crate::key::Key;
 use crate::mistake::Mistakes;
 use crate::runtime::Runtime;
 use crate::validate::validate;
-use crate::value::{Bare, Flag, FunctionPath, Given, Message, Mode, OperationName, variant};
+use crate::value::{
+    Bare, Flag, FunctionPath, Given, Message, Mode, OperationName, Parameter, variant,
+};
 
 /// Expands the attribute: returns the rewritten function, or the function as it was and its errors.
 pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
@@ -68,8 +70,14 @@ impl<'a> Expansion<'a> {
             value(&args.fingerprint).map(|key| self.encoded("__idempotent_fingerprint", key));
         let returns = self.returns();
         let body = self.body();
-        let run = self.run();
-        self.function.with_body(quote!(#site #with #key #scope #fingerprint #returns #body #run))
+        let run = match value(&args.transaction) {
+            Some(Parameter(transaction)) => self.run_in_transaction(transaction, &body),
+            None => {
+                let run = self.run();
+                quote!(#body #run)
+            }
+        };
+        self.function.with_body(quote!(#site #with #key #scope #fingerprint #returns #run))
     }
 
     /// The `static` with the arguments that are known at compile time.
@@ -207,9 +215,59 @@ impl<'a> Expansion<'a> {
         quote_spanned!(span=> let __idempotent_body = async move { #edge #scope };)
     }
 
+    /// Claim, body and record, in a transaction of the caller's. The body borrows the transaction
+    /// for as long as it runs.
+    fn run_in_transaction(&self, transaction: &Ident, body: &TokenStream) -> TokenStream {
+        let span = self.span;
+        // Errors about the type of the transaction belong to the parameter.
+        let at = span.located_at(transaction.span());
+        let private = self.runtime.private(span);
+        let call = self.call(span);
+        let tx = self.function.parameter(transaction);
+        let state = quote_spanned!(at=> ::idempotent_sql::__private::CallersTransaction);
+        quote_spanned! {span=>
+            let mut __idempotent_transaction = #state::new();
+            let __idempotent_claim = #private::claim(
+                #call,
+                __idempotent_returns,
+                &mut __idempotent_transaction.on(&mut *#tx),
+            )
+            .await;
+            match __idempotent_claim {
+                ::core::ops::ControlFlow::Break(__idempotent_answer) => __idempotent_answer,
+                ::core::ops::ControlFlow::Continue(mut __idempotent_attempt) => {
+                    let __idempotent_answer = {
+                        let #tx = &mut *#tx;
+                        #body
+                        __idempotent_attempt.body(__idempotent_body).await
+                    };
+                    __idempotent_attempt
+                        .settle(&mut __idempotent_transaction.on(&mut *#tx), __idempotent_answer)
+                        .await
+                }
+            }
+        }
+    }
+
     fn run(&self) -> TokenStream {
         let args = self.args;
         let span = &self.run_span();
+        let private = self.runtime.private(*span);
+        let call = self.call(*span);
+        let function = match value(&args.detach) {
+            Some(Flag(true)) => "run_detached",
+            _ => "run",
+        };
+        let function = Ident::new(function, *span);
+        quote_spanned! {*span=>
+            #private::#function(#call, __idempotent_returns, __idempotent_body).await
+        }
+    }
+
+    /// The call, with its key, scope, fingerprint and instance.
+    fn call(&self, span: Span) -> TokenStream {
+        let args = self.args;
+        let span = &span;
         let private = self.runtime.private(*span);
         let parts = [
             args.scope.as_ref().map(|_| ("scope", quote_spanned!(*span=> __idempotent_scope))),
@@ -221,19 +279,7 @@ impl<'a> Expansion<'a> {
         .into_iter()
         .flatten()
         .map(|(setter, value)| self.set(setter, value));
-        let function = match value(&args.detach) {
-            Some(Flag(true)) => "run_detached",
-            _ => "run",
-        };
-        let function = Ident::new(function, *span);
-        quote_spanned! {*span=>
-            #private::#function(
-                #private::Call::new(&__IDEMPOTENT_SITE, __idempotent_key) #(#parts)*,
-                __idempotent_returns,
-                __idempotent_body,
-            )
-            .await
-        }
+        quote_spanned!(*span=> #private::Call::new(&__IDEMPOTENT_SITE, __idempotent_key) #(#parts)*)
     }
 
     /// Span of the call into the runtime: with `detach`, the argument, which is what requires

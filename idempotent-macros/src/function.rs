@@ -62,6 +62,18 @@ impl Function {
         }
     }
 
+    /// The name of a parameter, as the signature has it.
+    pub(crate) fn parameter(&self, name: &Ident) -> Ident {
+        let named = |input: &FnArg| match input {
+            FnArg::Typed(typed) => match &*typed.pat {
+                syn::Pat::Ident(pattern) if pattern.ident == *name => Some(pattern.ident.clone()),
+                _ => None,
+            },
+            FnArg::Receiver(_) => None,
+        };
+        self.sig.inputs.iter().find_map(named).unwrap_or_else(|| name.clone())
+    }
+
     pub(crate) fn receiver(&self) -> Option<&Receiver> {
         self.sig.receiver()
     }

@@ -1,7 +1,8 @@
-//! The attribute `#[idempotent(..)]` and `#[derive(KeyPart)]` of `idempotent-runtime`.
+//! The attribute `#[idempotent(..)]` and `#[derive(KeyPart)]` of `idempotent-runtime`, and
+//! `#[derive(Transitions)]` of `idempotent-sql`.
 //!
-//! This crate contains only the macros. Depend on `idempotent-runtime`, which re-exports both
-//! together with everything that the generated code calls.
+//! This crate contains only the macros. Depend on `idempotent-runtime` or `idempotent-sql`, which
+//! re-export them together with everything that the generated code calls.
 //!
 //! The modules follow an expansion: `list` splits the arguments, `args` and `value` parse them,
 //! `key` parses key expressions, `function` inspects the function, `validate` checks the two
@@ -17,6 +18,7 @@ mod list;
 mod mistake;
 mod runtime;
 mod suggest;
+mod transitions;
 mod validate;
 mod value;
 
@@ -42,6 +44,15 @@ pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_derive(KeyPart, attributes(key_part))]
 pub fn key_part(item: TokenStream) -> TokenStream {
     derive::key_part(item.into()).into()
+}
+
+/// Declares the transitions between the states of an enum.
+///
+/// `idempotent_sql::transitions` documents it with a running example.
+#[cfg(any(test, proc_macro))]
+#[proc_macro_derive(Transitions, attributes(transitions))]
+pub fn transitions(item: TokenStream) -> TokenStream {
+    transitions::transitions(item.into()).into()
 }
 
 /// Returns `true` if `text` is a key, and asserts the invariants of parsing it. For `fuzz/`, which

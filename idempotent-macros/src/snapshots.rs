@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use crate::{derive, expand};
+use crate::{derive, expand, transitions};
 
 fn pretty(tokens: TokenStream) -> String {
     let file = syn::parse2(tokens.clone()).unwrap_or_else(|error| panic!("{error}: {tokens}"));
@@ -76,6 +76,16 @@ fn window() {
 #[test]
 fn detached() {
     assert_snapshot!(expanded(quote!(key = "req.order_id", detach), create_order()));
+}
+
+#[test]
+fn transaction() {
+    let item = quote! {
+        async fn pay(tx: &mut Transaction<'_, Postgres>, id: u64) -> Result<u64, PayError> {
+            charge(tx, id).await
+        }
+    };
+    assert_snapshot!(expanded(quote!(key = "id", mode = "strong", transaction = "tx"), item));
 }
 
 #[test]
@@ -247,6 +257,27 @@ fn derive_mistakes() {
         }
     });
     assert_snapshot!(pretty(quote!(#union #options)));
+}
+
+#[test]
+fn derive_transitions() {
+    assert_snapshot!(pretty(transitions::transitions(quote! {
+        #[transitions(pay: Pending => Paid, cancel: Pending | Paid => Cancelled)]
+        pub(crate) enum OrderStatus {
+            Pending,
+            Paid,
+            #[transitions(rename = "called off")]
+            Cancelled,
+        }
+    })));
+}
+
+#[test]
+fn derive_transitions_with_mistakes_leaves_what_can_be_used() {
+    assert_snapshot!(pretty(transitions::transitions(quote! {
+        #[transitions(crate = my_sql, pay: Pendign => Paid, as_str: Pending => Paid)]
+        enum OrderStatus { Pending, Paid }
+    })));
 }
 
 /// Reads a file of the workspace.

@@ -9,7 +9,7 @@ use crate::function::{self, Function, Shape};
 use crate::key::{FieldPath, Key};
 use crate::mistake::{Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
-use crate::value::{Given, Mode};
+use crate::value::{Given, Mode, Parameter};
 
 pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if let Err(error) = kind(function) {
@@ -22,6 +22,7 @@ pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         roots(key, function, mistakes);
     }
     detach(args, function, mistakes);
+    transaction(args, function, mistakes);
     returns(args, function, mistakes);
 }
 
@@ -200,6 +201,10 @@ fn detach(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     else {
         return;
     };
+    if args.transaction.is_some() {
+        // Refused already, whatever is borrowed.
+        return;
+    }
     if let Shape::Boxed(_) = function.shape {
         let what =
             "`detach` does not go with `#[async_trait]`, whose futures borrow from the caller";
@@ -211,6 +216,58 @@ fn detach(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         if let Some(at) = function::borrow(input) {
             let what = "a detached body outlives its caller and cannot borrow from it";
             mistakes.push(mistake(at, what, owned(input)));
+        }
+    }
+}
+
+/// Requires that `transaction` names a parameter that is borrowed mutably, and refuses what has no
+/// meaning in a transaction, which holds the key in place of a lease and ends with its caller.
+fn transaction(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    let Some(given) = &args.transaction else { return };
+    let name = &given.name;
+    if let Some(at) = args.mode.as_ref().filter(|mode| mode.ok() == Some(&Mode::Window)) {
+        let what = "`mode = \"window\"` makes no sense with `transaction`";
+        mistakes.push(mistake(&at.name, what, "use `mode = \"strong\"` or `mode = \"reject\"`"));
+        return;
+    }
+    let idle = [
+        named(&args.lease),
+        named(&args.max_run),
+        named(&args.abandon),
+        named(&args.on_unrecorded),
+        named(&args.detach),
+    ];
+    for idle in idle.into_iter().flatten() {
+        let what = format!(
+            "`{idle}` makes no sense with `{name}`, which holds the key and ends with its caller"
+        );
+        mistakes.push(mistake(idle, what, format!("remove `{idle}`")));
+    }
+    let Some(Parameter(wanted)) = given.ok() else { return };
+    let typed = function.sig.inputs.iter().find_map(|input| match input {
+        syn::FnArg::Typed(typed) => match &*typed.pat {
+            syn::Pat::Ident(pattern) if pattern.ident == *wanted => Some(&typed.ty),
+            _ => None,
+        },
+        syn::FnArg::Receiver(_) => None,
+    });
+    match typed.map(|ty| &**ty) {
+        Some(Type::Reference(borrow)) if borrow.mutability.is_some() => {}
+        Some(ty) => {
+            let what = format!("`{name}` takes a parameter of type `&mut ..`");
+            let help = format!("`{wanted}: &mut sqlx::PgConnection`, or another connection");
+            mistakes.push(mistake(ty, what, help));
+        }
+        None => {
+            let bindings = function.bindings();
+            let parameters: Vec<String> =
+                bindings.iter().map(|binding| binding.name.to_string()).collect();
+            let listed = match nearest(&wanted.to_string(), parameters.iter().map(String::as_str)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("add a parameter `{wanted}: &mut sqlx::PgConnection`"),
+            };
+            let what = format!("`{wanted}` is not a parameter of `{}`", function.sig.ident);
+            mistakes.push(mistake(wanted, what, listed));
         }
     }
 }

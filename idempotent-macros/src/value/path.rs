@@ -1,4 +1,4 @@
-//! Arguments that name something: a function, the runtime crate, an instance.
+//! Arguments that name something: a function, the runtime crate, a parameter, an instance.
 
 use proc_macro2::Ident;
 use syn::{Expr, ExprPath, Lit, Path};
@@ -43,6 +43,23 @@ impl Value for RuntimePath {
         };
         path.map(Self).ok_or_else(|| {
             mistake(value, format!("`{name}` takes the path of the runtime crate"), example(name))
+        })
+    }
+}
+
+/// A parameter of the function, quoted or not.
+#[derive(Debug)]
+pub(crate) struct Parameter(pub(crate) Ident);
+
+impl Value for Parameter {
+    fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        let parameter = match (value, literal(value)) {
+            (Expr::Path(path), _) if path.qself.is_none() => path.path.get_ident().cloned(),
+            (_, Some(Lit::Str(text))) => quoted::parse(text).ok(),
+            _ => None,
+        };
+        parameter.map(Self).ok_or_else(|| {
+            mistake(value, format!("`{name}` takes the name of a parameter"), example(name))
         })
     }
 }
