@@ -238,23 +238,31 @@ impl Process {
     pub(crate) async fn hold_as(
         &self,
         key: &str,
-        choose: impl for<'a> FnOnce(Operation<'a>) -> Operation<'a> + Send + 'static,
+        choose: impl for<'a> Fn(Operation<'a>) -> Operation<'a> + Send + 'static,
     ) -> Held {
         let (idem, runs, key) = (self.idem.clone(), self.runs.clone(), key.to_owned());
         let (says, began) = oneshot::channel();
         let (go, told) = oneshot::channel();
         let call = tokio::spawn(async move {
-            let op = choose(idem.operation(OPERATION).key(&key));
-            let body = async {
-                let run = runs.record(&key);
-                let _ = says.send(current().unwrap());
-                match told.await {
-                    Ok(Told::Return) => Ok(run),
-                    Ok(Told::Panic) => panic!("told to"),
-                    Err(_) => std::future::pending().await,
+            let (mut says, mut told) = (Some(says), Some(told));
+            loop {
+                let op = choose(idem.operation(OPERATION).key(&key));
+                let body = async {
+                    let run = runs.record(&key);
+                    let _ = says.take().unwrap().send(current().unwrap());
+                    match told.take().unwrap().await {
+                        Ok(Told::Return) => Ok(run),
+                        Ok(Told::Panic) => panic!("told to"),
+                        Err(_) => std::future::pending().await,
+                    }
+                };
+                let answer: Result<usize, Error> = op.run(body).await;
+                match answer {
+                    // On a busy machine the server may take longer than the process waits for it.
+                    Err(error) if says.is_some() && error.is_retryable() => {}
+                    answer => break answer,
                 }
-            };
-            op.run(body).await
+            }
         });
         Held { attempt: began.await.expect("the body does not run"), go, call }
     }

@@ -69,9 +69,12 @@ pub struct Worker {
 
 impl Worker {
     pub fn start(binary: &Path, orders: &Orders) -> Self {
-        let text = serde_json::to_string(orders).unwrap();
-        let child = spawn(binary, &text, Stdio::null());
-        Self { child, process: orders.process }
+        Self::start_told(binary, &serde_json::to_string(orders).unwrap(), orders.process)
+    }
+
+    /// Starts a process that is told other orders.
+    pub fn start_told(binary: &Path, orders: &str, process: u32) -> Self {
+        Self { child: spawn(binary, orders, Stdio::null()), process }
     }
 
     /// Starts the worker that was built with this program.
@@ -80,7 +83,7 @@ impl Worker {
         Self::start(&binary, orders)
     }
 
-    /// Starts a process that is told other orders, and waits for the first line that it prints.
+    /// The same, and waits for the first line that it prints.
     pub fn start_talking(binary: &Path, orders: &str, process: u32) -> (Self, String) {
         let mut child = spawn(binary, orders, Stdio::piped());
         let printed = child.stdout.take().expect("what it prints is piped");

@@ -30,7 +30,7 @@ struct Scene {
     seen: Mutex<Seen>,
 }
 
-/// What was read of the journal.
+/// The part of the journal that was read.
 struct Seen {
     reader: Reader,
     events: Vec<Event>,

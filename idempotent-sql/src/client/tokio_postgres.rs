@@ -1,0 +1,183 @@
+//! Connections and transactions of tokio-postgres.
+
+use super::{Cell, Database, Param, Preparation, Row, SqlConnection, SqlError, Statement};
+use bytes::BytesMut;
+use futures_util::future::join_all;
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::sync::Arc;
+use tokio::task::AbortHandle;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Client, Error, GenericClient, Transaction};
+
+/// A client with the statements that it has prepared.
+#[derive(Debug)]
+pub(crate) struct PostgresClient {
+    pub(crate) client: Arc<Client>,
+    /// The task that drives the connection. It waits for the answers to what was sent, also when the
+    /// client is dropped.
+    driver: AbortHandle,
+    prepared: HashMap<String, tokio_postgres::Statement>,
+}
+
+impl PostgresClient {
+    pub(crate) fn new(client: Client, driver: AbortHandle) -> Self {
+        Self { client: Arc::new(client), driver, prepared: HashMap::new() }
+    }
+
+    /// Closes the connection at once, whatever is under way on it.
+    pub(crate) fn close(self) {
+        self.driver.abort();
+    }
+
+    /// Closes the connection after the answers to what was sent, and returns a handle that closes it
+    /// before they come.
+    pub(crate) fn finish(self) -> AbortHandle {
+        self.driver
+    }
+
+    /// Prepares a statement, if that has not been done on this connection.
+    async fn prepare(&mut self, text: &str) -> Result<(), SqlError> {
+        if !self.prepared.contains_key(text) {
+            let prepared = self.client.prepare(text).await.map_err(sql_error)?;
+            self.prepared.insert(text.to_owned(), prepared);
+        }
+        Ok(())
+    }
+
+    async fn run(&self, statement: Statement<'_>) -> Result<Vec<Row>, SqlError> {
+        // Behind a pooler, one that was prepared before is on another connection.
+        let is_named = statement.preparation == Preparation::Named;
+        let Some(prepared) = self.prepared.get(statement.text).filter(|_| is_named) else {
+            return unnamed(&*self.client, statement).await;
+        };
+        let params: Vec<_> = statement.params.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+        let rows = self.client.query(prepared, &params).await.map_err(sql_error)?;
+        rows.iter().map(row).collect()
+    }
+}
+
+impl SqlConnection for PostgresClient {
+    fn database(&self) -> Database {
+        Database::Postgres
+    }
+
+    async fn query(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, SqlError> {
+        if statement.preparation == Preparation::Named {
+            self.prepare(statement.text).await?;
+        }
+        self.run(statement).await
+    }
+
+    // Sent without waiting for the answers in between.
+    async fn query_each(
+        &mut self,
+        statements: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>, SqlError> {
+        for statement in statements {
+            if statement.preparation == Preparation::Named {
+                self.prepare(statement.text).await?;
+            }
+        }
+        let answers = join_all(statements.iter().map(|statement| self.run(*statement))).await;
+        in_order(answers)
+    }
+}
+
+impl SqlConnection for Transaction<'_> {
+    fn database(&self) -> Database {
+        Database::Postgres
+    }
+
+    async fn query(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, SqlError> {
+        unnamed(self, statement).await
+    }
+
+    async fn query_each(
+        &mut self,
+        statements: &[Statement<'_>],
+    ) -> Result<Vec<Vec<Row>>, SqlError> {
+        let transaction = &*self;
+        let answers =
+            join_all(statements.iter().map(|statement| unnamed(transaction, *statement))).await;
+        in_order(answers)
+    }
+}
+
+/// The answers to statements that were sent together, or the error of the first that failed. Those
+/// behind it are refused because of it, and their errors do not say why.
+fn in_order(answers: Vec<Result<Vec<Row>, SqlError>>) -> Result<Vec<Vec<Row>>, SqlError> {
+    answers.into_iter().collect()
+}
+
+/// Parses, binds and runs a statement in one round trip.
+async fn unnamed(
+    client: &impl GenericClient,
+    statement: Statement<'_>,
+) -> Result<Vec<Row>, SqlError> {
+    let params: Vec<_> =
+        statement.params.iter().map(|it| (it as &(dyn ToSql + Sync), type_of(it))).collect();
+    let rows = client.query_typed(statement.text, &params).await.map_err(sql_error)?;
+    rows.iter().map(row).collect()
+}
+
+fn type_of(param: &Param<'_>) -> Type {
+    match param {
+        Param::Integer(_) => Type::INT8,
+        Param::Bytes(_) => Type::BYTEA,
+        Param::Text(_) => Type::TEXT,
+    }
+}
+
+fn row(row: &tokio_postgres::Row) -> Result<Row, SqlError> {
+    let cells: Result<Vec<_>, _> = (0..row.len()).map(|at| row.try_get::<_, Cell>(at)).collect();
+    cells.map(Row::new).map_err(|error| SqlError::unexpected(error.to_string()))
+}
+
+pub(crate) fn sql_error(error: Error) -> SqlError {
+    match error.code() {
+        Some(code) => SqlError::refused(code.code().to_owned(), error),
+        None => SqlError::lost(error),
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(
+        &self,
+        column: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            Param::Integer(value) => value.to_sql(column, out),
+            Param::Bytes(value) => value.to_sql(column, out),
+            Param::Text(value) => value.to_sql(column, out),
+        }
+    }
+
+    fn accepts(column: &Type) -> bool {
+        [Type::INT8, Type::BYTEA, Type::TEXT].contains(column)
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Cell {
+    fn from_sql(column: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(match *column {
+            Type::BYTEA => Self::Bytes(raw.to_vec()),
+            Type::INT8 => Self::Integer(i64::from_sql(column, raw)?),
+            Type::INT4 => Self::Integer(i32::from_sql(column, raw)?.into()),
+            Type::BOOL => Self::Integer(bool::from_sql(column, raw)?.into()),
+            _ => Self::Text(String::from_sql(column, raw)?),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(Self::Null)
+    }
+
+    fn accepts(column: &Type) -> bool {
+        matches!(*column, Type::BYTEA | Type::INT8 | Type::INT4 | Type::BOOL)
+            || <String as FromSql<'_>>::accepts(column)
+    }
+}

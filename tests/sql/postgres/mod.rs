@@ -1,0 +1,21 @@
+//! Records in PostgreSQL.
+
+mod claims;
+mod commits;
+mod connections;
+mod errors;
+mod faults;
+mod marks;
+mod pgbouncer;
+mod processes;
+mod records;
+mod round_trips;
+mod savepoints;
+mod shop;
+mod site;
+mod store;
+mod subject;
+mod tokio_transact;
+mod transact;
+mod waiters;
+mod within;

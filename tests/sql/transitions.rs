@@ -1,0 +1,4 @@
+//! State machines, locks and versions on servers.
+
+mod mariadb;
+mod postgres;
