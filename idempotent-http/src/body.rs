@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A body that was read to its end, with its trailers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Whole {
     data: Option<Bytes>,
     /// Boxed, because few bodies have trailers and every request's future holds this.

@@ -1,6 +1,7 @@
 //! Form tokens: a page carries a token, and the first form with that token is handled.
 
 use crate::body::{BoxError, ResponseBody, Whole};
+use crate::execution::pass;
 use crate::headers::has_media_type;
 use crate::orphans::{MAX_ORPHANS, Orphans};
 use crate::panics::{Panicked, catch_panic};
@@ -9,7 +10,6 @@ use crate::refusal::Refusals;
 use crate::request_body::{RequestBody, read};
 use crate::response::{Answer, is_transient_problem, refusal};
 use crate::scope::principal;
-use crate::service::pass;
 use crate::settings::{ScopeOf, is_deterministic};
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};

@@ -36,6 +36,7 @@ pub mod client;
 mod documented_tests;
 pub mod downstream;
 mod exchange;
+mod execution;
 mod extract;
 mod form;
 mod gather;
@@ -66,6 +67,7 @@ mod status;
 mod stored;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod transaction;
 mod unread;
 
 pub use body::ResponseBody;
@@ -82,3 +84,6 @@ pub use record::{RecordHandle, StoredExchange};
 pub use request_body::RequestBody;
 pub use service::{IdempotencyService, NoStore, Streaming};
 pub use status::StatusService;
+pub use transaction::{
+    LostRace, TransactionRejection, TransactionSlot, TransactionalLayer, TransactionalService,
+};

@@ -14,7 +14,8 @@
 pub(crate) mod responses;
 
 pub(crate) use responses::{
-    Dialect, handler_failed, hook_panicked, mark, misconfigured, overloaded,
+    Dialect, handler_failed, hook_panicked, kept_transaction, mark, misconfigured, not_committed,
+    overloaded,
 };
 
 use idempotent_runtime::observe::Ending;
@@ -65,6 +66,15 @@ pub const BODY_UNDECODABLE: ProblemType =
 pub const HANDLER_FAILED: ProblemType =
     ProblemType::new("handler-failed", 500, "the handler failed", Ending::Failed).transient();
 
+/// The handler's transaction could not be committed.
+pub const NOT_COMMITTED: ProblemType = ProblemType::new(
+    "not-committed",
+    503,
+    "the result of this request could not be committed",
+    Ending::Failed,
+)
+.transient();
+
 /// The form has no token.
 pub const FORM_TOKEN_MISSING: ProblemType =
     ProblemType::new("form-token-missing", 400, "the form has no token", Ending::Invalid);
@@ -85,7 +95,7 @@ pub const FORM_TOKEN_FOREIGN: ProblemType = ProblemType::new(
     Ending::Invalid,
 );
 
-const OF_HTTP: [ProblemType; 13] = [
+const OF_HTTP: [ProblemType; 14] = [
     OVERLOADED,
     TOO_MANY_KEYS,
     UNKNOWN_KEY,
@@ -95,6 +105,7 @@ const OF_HTTP: [ProblemType; 13] = [
     BODY_INCOMPLETE,
     BODY_UNDECODABLE,
     HANDLER_FAILED,
+    NOT_COMMITTED,
     FORM_TOKEN_MISSING,
     FORM_TOKEN_USED,
     FORM_TOKEN_UNKNOWN,

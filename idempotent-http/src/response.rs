@@ -49,6 +49,7 @@ pub(crate) type Ran<R, E> = Result<Outcome<Box<Exchange<R>>>, NoAnswer<R, E>>;
 
 pub(crate) fn answer<R, E>(
     ran: Result<Ran<R, E>, Panicked>,
+    refusal: impl FnOnce(&Error) -> Problem,
     refuse: impl FnOnce(&Problem) -> Response<ResponseBody<R>>,
 ) -> Answer<R, E> {
     match ran {

@@ -1,23 +1,20 @@
 //! The service: the path of one request through the layer.
 
 use crate::body::{BoxError, ResponseBody};
-use crate::exchange::Exchange;
+use crate::execution::{Execution, InPlace, Keyed, Unkeyed, pass};
 use crate::extract;
-use crate::gather::{Bounds, gather};
 use crate::identity::{Identity, Known, known, operation, place};
-use crate::keeping::answers;
-use crate::orphans::HandlerEnd;
 use crate::panics::catch_panic;
 use crate::problem::{Dialect, hook_panicked, misconfigured, overloaded};
-use crate::quota::{self, NewKey};
+use crate::quota;
 use crate::request_body::RequestBody;
-use crate::response::{Answer, Kept, NoAnswer, Sorted, answer, keep, sort};
+use crate::response::{Answer, answer};
 use crate::settings::{Settings, Usage};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
-use idempotent_runtime::ambient::{self, Ambient};
+use idempotent_runtime::ambient;
 use idempotent_runtime::observe::{self, PendingCall};
 use idempotent_runtime::problem::{Problem, ProblemType};
 use std::future::{Future, ready};
@@ -39,8 +36,9 @@ pub struct Streaming;
 
 /// Marks a request that a layer guards, so that another one further in leaves it alone.
 #[derive(Clone, Copy, Debug)]
-struct Guarded {
-    is_scoped: bool,
+pub(crate) struct Guarded {
+    pub(crate) is_scoped: bool,
+    pub(crate) is_transacted: bool,
 }
 
 /// A service behind an [`IdempotencyLayer`](crate::IdempotencyLayer).
@@ -85,35 +83,24 @@ where
             return Box::pin(pass(inner, request.map(RequestBody::passed)));
         }
         match request.extensions().get::<Guarded>() {
-            None => Box::pin(handle(settings, inner, request)),
-            Some(Guarded { is_scoped: false }) if settings.scope.is_some() => {
-                let problem = scope_ignored(&settings);
-                let (parts, _) = request.into_parts();
-                let call = PendingCall::new(&settings.operation);
-                Box::pin(ready(Ok(settings.refusals.refuse(call, &problem, &parts))))
+            None => Box::pin(handle(settings, InPlace, inner, request)),
+            Some(Guarded { is_scoped: false, .. }) if settings.scope.is_some() => {
+                Box::pin(ready(Ok(outer_layer_refused(&settings, request, Lacks::Scope))))
             }
             Some(_) => Box::pin(pass(inner, request.map(RequestBody::passed))),
         }
     }
 }
 
-/// Passes a request on that the layer does not guard.
-pub(crate) async fn pass<S, B, R>(
-    mut inner: S,
-    request: Request<RequestBody<B>>,
-) -> Answer<R, S::Error>
-where
-    S: Service<Request<RequestBody<B>>, Response = Response<R>>,
-{
-    Ok(inner.call(request).await?.map(ResponseBody::passed))
-}
-
-fn handle<S, B, R>(
+/// Handles a request that the layer guards.
+pub(crate) fn handle<X, S, B, R>(
     settings: Arc<Settings>,
+    execution: X,
     inner: S,
     request: Request<B>,
 ) -> impl Future<Output = Answer<R, S::Error>> + Send
 where
+    X: Execution<S, B, R>,
     S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
     S::Future: Send,
     S::Error: Send + 'static,
@@ -145,8 +132,9 @@ where
                 call.hand_over();
                 // Boxed, so that this path does not enlarge the future of guarded requests.
                 let request = Request::from_parts(parts, body.into_body());
-                let pass = Box::pin(pass(inner, request));
-                return ambient::scope(place(key, scope.as_deref()), pass).await;
+                let place = place(key, scope.as_deref());
+                let pass = Box::pin(execution.pass(Unkeyed { settings, inner, request }));
+                return ambient::scope(place, pass).await;
             }
         };
         let body = match body.whole(settings.max_request_bytes).await {
@@ -177,13 +165,14 @@ where
         let (client, handled) = settings.orphans.exchange();
         let ran = {
             let place = place(Some(key), scope.as_deref());
-            parts.extensions.insert(Guarded { is_scoped: place.scope.is_some() });
-            let request = Request::from_parts(parts, RequestBody::read(body));
-            let handler = handler(Arc::clone(&settings), inner, request, place, new_key, handled);
-            catch_panic(pin!(operation.run_in_place(answers(&settings), handler))).await
+            let (is_scoped, is_transacted) = (place.scope.is_some(), X::IS_TRANSACTED);
+            parts.extensions.insert(Guarded { is_scoped, is_transacted });
+            let settings = Arc::clone(&settings);
+            let keyed = Keyed { settings, inner, parts, body, place, new_key, handled };
+            catch_panic(pin!(execution.run(operation, keyed))).await
         };
         drop(client);
-        answer(ran, |problem| {
+        answer(ran, X::refusal, |problem| {
             let overloaded = overloaded();
             let problem = match problem.kind() {
                 // It asked for repeats only, so this is no word of the store's.
@@ -196,48 +185,29 @@ where
     }
 }
 
-/// Refuses a request whose outer layer has no scope: that layer would hand one principal's response
-/// to another.
-fn scope_ignored(settings: &Settings) -> Problem {
-    let layer: &str = &settings.operation;
-    tracing::error!(target: "idempotent", layer, "a layer without a scope is around one with a scope");
-    misconfigured()
+/// The property of this layer that the layer around it lacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lacks {
+    Scope,
+    Transactions,
 }
 
-/// Runs the handler and reads its response. Boxed, because the future is large and moved several
-/// times.
-fn handler<S, B, R>(
-    settings: Arc<Settings>,
-    mut inner: S,
-    request: Request<RequestBody<B>>,
-    place: Ambient,
-    new_key: Option<NewKey>,
-    handled: HandlerEnd,
-) -> Pin<Box<impl Future<Output = Kept<R, S::Error>> + Send>>
-where
-    S: Service<Request<RequestBody<B>>, Response = Response<R>> + Send + 'static,
-    S::Future: Send,
-    S::Error: Send + 'static,
-    B: Send + 'static,
-    R: Body<Data = Bytes> + Send + 'static,
-    R::Error: Send,
-{
-    Box::pin(ambient::scope(place, async move {
-        let _handled = handled;
-        if let Some(new_key) = new_key {
-            new_key.starts();
-        }
-        let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
-        // Larger responses would not be kept, so they are not read whole.
-        let most = settings.instance.config().max_value_bytes;
-        let limit = settings.max_response_bytes.min(most);
-        let (parts, body, length) = match sort(&settings, response, limit) {
-            Sorted::Kept(parts, body, length) => (parts, body, length),
-            Sorted::Live(response) => return Ok(Box::new(Exchange::Live(response))),
-            Sorted::Freed(response) => return Err(NoAnswer::Freed(Box::new(response))),
-        };
-        let clock = &settings.instance;
-        let bounds = Bounds { bytes: limit, pause: settings.stream_after, clock };
-        keep(&settings, parts, gather(body, length, bounds).await, most)
-    }))
+/// Refuses a request because of the layer around this one.
+pub(crate) fn outer_layer_refused<B, R>(
+    settings: &Settings,
+    request: Request<B>,
+    lacks: Lacks,
+) -> Response<ResponseBody<R>> {
+    let layer: &str = &settings.operation;
+    match lacks {
+        Lacks::Scope => tracing::error!(
+            target: "idempotent", layer, "a layer without a scope is around one with a scope"
+        ),
+        Lacks::Transactions => tracing::error!(
+            target: "idempotent", layer, "a layer without transactions is around one with them"
+        ),
+    }
+    let (parts, _) = request.into_parts();
+    let call = PendingCall::new(&settings.operation);
+    settings.refusals.refuse(call, &misconfigured(), &parts)
 }

@@ -149,7 +149,12 @@ impl Settings {
 
     /// Returns `true` if the method is guarded. Safe methods never are.
     pub(crate) fn guards(&self, method: &Method) -> bool {
-        self.is_enabled && !method.is_safe() && self.methods.contains(method)
+        self.is_enabled && self.covers(method)
+    }
+
+    /// Returns `true` if the method is guarded while the layer is on.
+    pub(crate) fn covers(&self, method: &Method) -> bool {
+        !method.is_safe() && self.methods.contains(method)
     }
 
     /// Returns `true` if another handler may start, given the limit on handlers whose client has

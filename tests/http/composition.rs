@@ -86,9 +86,10 @@ async fn a_timeout_outside_answers_its_client_and_the_handler_runs_to_its_end() 
             TimeoutLayer::with_status_code(StatusCode::GATEWAY_TIMEOUT, Duration::from_millis(10));
         let layers = ServiceBuilder::new().layer(timeout).layer(bench.layer());
         let server = serve(counted(&bench.ledger, held(&gate)).layer(layers)).await;
-        // One that does not even begin in time is sent again.
+        // One that does not even begin in time is sent again, and may find the one before under way.
         until_async(|| async {
-            server.post("/orders", "k").await.is_first(504, "");
+            let reply = server.post("/orders", "k").await;
+            assert!(reply.status == 504 || reply.status == 409, "{reply:?}");
             bench.runs() == 1
         })
         .await;

@@ -49,9 +49,13 @@ mod streams;
 mod unreliable;
 
 /// Stands in for every test that is left out, so that a run without them says so.
-#[cfg(not(all(feature = "browser-tests", feature = "redis-server-tests")))]
+#[cfg(not(all(
+    feature = "browser-tests",
+    feature = "redis-server-tests",
+    feature = "sql-server-tests"
+)))]
 #[test]
-#[ignore = "needs redis-server and chromium: `scripts/test`, or `cargo test --workspace --all-features`"]
-fn tests_on_redis_servers_and_in_a_browser() {
+#[ignore = "needs redis-server, PostgreSQL, MariaDB and chromium: `scripts/test`, or `cargo test --workspace --all-features`"]
+fn tests_on_servers_and_in_a_browser() {
     panic!("they need `--all-features`");
 }

@@ -73,7 +73,9 @@ pub(super) fn part(kind: ProblemType, settings: &Settings) -> Option<Part> {
         problem::SCOPE_UNAVAILABLE => {
             Part::possible_if(matches!(settings.scope, Some(Scope::Later(_))))
         }
-        problem::UNKNOWN_KEY
+        // Layers with transactions have no documents of their own.
+        problem::NOT_COMMITTED
+        | problem::UNKNOWN_KEY
         | problem::FORM_TOKEN_MISSING
         | problem::FORM_TOKEN_USED
         | problem::FORM_TOKEN_UNKNOWN

@@ -66,6 +66,18 @@ pub(crate) fn handler_failed() -> Problem {
     Problem::new(super::HANDLER_FAILED, detail)
 }
 
+/// The problem of a handler whose transaction could not be committed.
+pub(crate) fn not_committed() -> Problem {
+    let detail = "its transaction failed (it was handled, and nothing of it is left)";
+    Problem::new(super::NOT_COMMITTED, detail)
+}
+
+/// The problem of a handler that kept its transaction. The log says so.
+pub(crate) fn kept_transaction() -> Problem {
+    let kind = ProblemType::MISCONFIGURED;
+    Problem::new(kind, format!("{} (it was handled, and nothing of it is left)", kind.title()))
+}
+
 /// The problem of a hook that panicked before the handler was reached.
 pub(crate) fn hook_panicked(hook: &'static str) -> Problem {
     tracing::error!(target: "idempotent", hook, "a hook panicked, and a request was refused");
