@@ -37,4 +37,5 @@ mod sharing;
 mod shutdown;
 mod size;
 mod tokens;
+mod transactions;
 mod values;

@@ -61,6 +61,7 @@ shapes! {
     send_axum: "send-axum.rs",
     shadowed_names: "shadowed-names.rs",
     trait_impl: "trait-impl.rs",
+    transitions: "transitions.rs",
     unsafe_function: "unsafe-function.rs",
     ways_to_return: "ways-to-return.rs",
     window_without_serde: "window-without-serde.rs",

@@ -1,0 +1,11 @@
+use idempotent_runtime::{Error, idempotent};
+
+struct Connection;
+
+#[idempotent(key = "id", transaction = "txn")]
+async fn pay(tx: &mut Connection, id: u64) -> Result<u64, Error> {
+    let _ = tx;
+    Ok(id)
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use idempotent_sql::Transitions;
+
+#[derive(Transitions)]
+#[transitions()]
+enum OrderStatus {
+    Pending,
+    Paid,
+}
+
+fn main() {}

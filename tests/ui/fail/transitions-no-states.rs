@@ -1,0 +1,7 @@
+use idempotent_sql::Transitions;
+
+#[derive(Transitions)]
+#[transitions(pay: Pending => Paid)]
+enum OrderStatus {}
+
+fn main() {}

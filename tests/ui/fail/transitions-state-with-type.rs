@@ -1,0 +1,10 @@
+use idempotent_sql::Transitions;
+
+#[derive(Transitions)]
+#[transitions(pay: OrderStatus::Pending => "Paid")]
+enum OrderStatus {
+    Pending,
+    Paid,
+}
+
+fn main() {}

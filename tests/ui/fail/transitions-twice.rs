@@ -1,0 +1,11 @@
+use idempotent_sql::Transitions;
+
+#[derive(Transitions)]
+#[transitions(cancel: Pending | Paid => Cancelled, cancel: Paid => Cancelled)]
+enum OrderStatus {
+    Pending,
+    Paid,
+    Cancelled,
+}
+
+fn main() {}
