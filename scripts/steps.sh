@@ -87,6 +87,27 @@ join() {
     fi
 }
 
+# start_databases BINARY: starts it, and exports the variables that it prints, which tell tests about its servers. They
+# end when its input is closed, which only this shell holds: at the latest with the shell, even if that is killed.
+start_databases() {
+    local variable _
+    coproc servers { exec "$1"; }
+    for _ in 1 2; do
+        read -r variable <&"${servers[0]}"
+        printf '%s\n' "$variable"
+        export "${variable?}"
+    done
+}
+
+# end_databases: waits until they are gone.
+end_databases() {
+    local process=${servers_PID:-}
+    if [[ -n $process ]]; then
+        exec {servers[1]}>&-
+        wait "$process" || true
+    fi
+}
+
 # note TEXT: a line below the summary, for what was left out.
 note() {
     printf '%s\n' "$1" | tee -a "$logs/notes"
@@ -98,6 +119,7 @@ report() {
     for process in "${lane_processes[@]}"; do
         kill -- "-$process" 2>/dev/null || true
     done
+    end_databases
     if ((status != 0)); then
         printf '\n%s: FAILED in step "%s" after %s, exit status %d\n' \
             "$script" "${current_step:-start}" "$(clock "$SECONDS")" "$status"
@@ -124,10 +146,15 @@ clock() {
     printf '%d:%02d' $(($1 / 60)) $(($1 % 60))
 }
 
+# is_installed BINARY: in PATH, or where Debian has servers.
+is_installed() {
+    command -v "$1" >/dev/null || compgen -G "/usr/sbin/$1" >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/$1" >/dev/null
+}
+
 # need_package BINARY PACKAGE: installs a Debian package if its binary is missing and this user may.
 need_package() {
-    local binary=$1 package=$2 apt=(apt-get install --yes --no-install-recommends "$2")
-    if command -v "$binary" >/dev/null; then
+    local binary=$1 package=$2
+    if is_installed "$binary"; then
         return
     fi
     printf '%s is missing: installing the Debian package %s\n' "$binary" "$package"
@@ -135,15 +162,34 @@ need_package() {
         printf 'there is no apt-get here\nhelp: install whatever provides `%s`\n' "$binary"
         return 1
     elif ((EUID == 0)); then
-        apt-get update
-        DEBIAN_FRONTEND=noninteractive "${apt[@]}"
+        sh -c "$install" install "$package"
     elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
-        sudo -n apt-get update
-        sudo -n DEBIAN_FRONTEND=noninteractive "${apt[@]}"
+        sudo -n sh -c "$install" install "$package"
     else
         printf 'it cannot be installed without root\nhelp: sudo apt-get install %s\n' "$package"
         return 1
     fi
+}
+
+# Installs a package as root. While policy-rc.d exits with 101, packages start no services.
+install='
+set -e
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap "rm -f $policy" EXIT
+    trap "exit 1" HUP INT TERM
+    printf "#!/bin/sh\nexit 101\n" >"$policy"
+    chmod 755 "$policy"
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update
+apt-get install --yes --no-install-recommends "$1"
+'
+
+# need_databases: the servers of the tests of SQL stores.
+need_databases() {
+    need_package postgres postgresql
+    need_package mariadbd mariadb-server
 }
 
 # need_cargo_tool NAME VERSION WHY: installs a cargo subcommand if it is missing.
