@@ -26,9 +26,21 @@ pub(crate) struct Driver {
 impl Driver {
     /// On a port that is free.
     ///
+    /// The driver takes a free port of IPv6, and ends if that port is taken on IPv4: then it is started again.
+    ///
     /// # Panics
     /// The driver or its browser is not installed.
     pub(crate) fn start() -> Self {
+        for _ in 0..10 {
+            if let Some(driver) = Self::try_start() {
+                return driver;
+            }
+        }
+        panic!("chromedriver finds no port that is free on IPv4 and IPv6");
+    }
+
+    /// `None` if its port is taken on IPv4.
+    fn try_start() -> Option<Self> {
         let browser = installed("chromium");
         let directory = TempDirectory::new();
         let log = File::create(directory.path().join("log")).unwrap();
@@ -43,8 +55,8 @@ impl Driver {
             .spawn()
             .expect("chromedriver starts");
         let mut driver = Self { child, port: 0, browser, directory };
-        driver.port = driver.wait_until_up();
-        driver
+        driver.port = driver.wait_until_up()?;
+        Some(driver)
     }
 
     /// Where browsers keep what they know. It is empty at the start.
@@ -52,15 +64,20 @@ impl Driver {
         self.directory.path()
     }
 
-    fn wait_until_up(&mut self) -> u16 {
+    /// `None` if it has ended because its port is taken on IPv4.
+    fn wait_until_up(&mut self) -> Option<u16> {
         let started = Instant::now();
         loop {
+            // Before the log is read: then the log of a driver that has ended is complete.
+            let ended = self.child.try_wait().unwrap();
             let log = std::fs::read_to_string(self.directory.path().join("log")).unwrap();
             let after = log.split_once("started successfully on port ");
             if let Some((port, _)) = after.and_then(|(_, rest)| rest.split_once('.')) {
-                return port.parse().unwrap();
+                return Some(port.parse().unwrap());
             }
-            let ended = self.child.try_wait().unwrap();
+            if ended.is_some() && log.contains("port not available") {
+                return None;
+            }
             let up_to_now = started.elapsed() < PATIENCE && ended.is_none();
             assert!(up_to_now, "chromedriver does not start: {ended:?}\n{log}");
             std::thread::sleep(Duration::from_millis(5));
@@ -80,7 +97,9 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let _ = self.ask_to_end();
+        if self.port != 0 {
+            let _ = self.ask_to_end();
+        }
         // Whatever is left of the group.
         let group = format!("-{}", self.child.id());
         let mut kill = Command::new("kill");
