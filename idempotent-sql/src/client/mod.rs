@@ -107,6 +107,18 @@ pub trait SqlConnection: Send {
             Ok(rows)
         }
     }
+
+    /// Runs the last statement before a commit.
+    ///
+    /// It may return before the database has answered: the commit that follows then fails as the
+    /// statement did.
+    #[doc(hidden)]
+    fn query_last(
+        &mut self,
+        statement: Statement<'_>,
+    ) -> impl Future<Output = Result<(), SqlError>> + Send {
+        async move { self.query(statement).await.map(drop) }
+    }
 }
 
 impl<C: SqlConnection + ?Sized> SqlConnection for &mut C {
@@ -123,5 +135,9 @@ impl<C: SqlConnection + ?Sized> SqlConnection for &mut C {
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>, SqlError> {
         (**self).query_each(statements).await
+    }
+
+    async fn query_last(&mut self, statement: Statement<'_>) -> Result<(), SqlError> {
+        (**self).query_last(statement).await
     }
 }

@@ -3,7 +3,6 @@
 use super::{Cell, Database, Param, Preparation, Row, SqlConnection, SqlError, Statement};
 use bytes::BytesMut;
 use futures_util::future::join_all;
-use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::sync::Arc;
 use tokio::task::AbortHandle;
@@ -17,12 +16,14 @@ pub(crate) struct PostgresClient {
     /// The task that drives the connection. It waits for the answers to what was sent, also when the
     /// client is dropped.
     driver: AbortHandle,
-    prepared: HashMap<String, tokio_postgres::Statement>,
+    /// By their texts. There are few, and most differ in length: to compare them is quicker than to
+    /// compute a hash of a long text.
+    prepared: Vec<(String, tokio_postgres::Statement)>,
 }
 
 impl PostgresClient {
     pub(crate) fn new(client: Client, driver: AbortHandle) -> Self {
-        Self { client: Arc::new(client), driver, prepared: HashMap::new() }
+        Self { client: Arc::new(client), driver, prepared: Vec::new() }
     }
 
     /// Closes the connection at once, whatever is under way on it.
@@ -37,22 +38,50 @@ impl PostgresClient {
     }
 
     /// Prepares a statement, if that has not been done on this connection.
-    async fn prepare(&mut self, text: &str) -> Result<(), SqlError> {
-        if !self.prepared.contains_key(text) {
-            let prepared = self.client.prepare(text).await.map_err(sql_error)?;
-            self.prepared.insert(text.to_owned(), prepared);
+    async fn prepare(&mut self, text: &str) -> Result<tokio_postgres::Statement, SqlError> {
+        if let Some((_, prepared)) = self.prepared.iter().find(|(known, _)| known == text) {
+            return Ok(prepared.clone());
         }
-        Ok(())
+        let prepared = self.client.prepare(text).await.map_err(sql_error)?;
+        self.prepared.push((text.to_owned(), prepared.clone()));
+        Ok(prepared)
     }
 
-    async fn run(&self, statement: Statement<'_>) -> Result<Vec<Row>, SqlError> {
-        // Behind a pooler, one that was prepared before is on another connection.
-        let is_named = statement.preparation == Preparation::Named;
-        let Some(prepared) = self.prepared.get(statement.text).filter(|_| is_named) else {
-            return unnamed(&*self.client, statement).await;
-        };
+    /// A prepared statement with its parameters, to be sent when it is polled for the first time, and
+    /// waited for beside other statements.
+    pub(crate) async fn later(
+        &mut self,
+        statement: Statement<'_>,
+    ) -> Result<impl Future<Output = Result<(), SqlError>> + Send + use<>, SqlError> {
+        let prepared = self.prepare(statement.text).await?;
+        let params: Vec<Cell> = statement.params.iter().map(Cell::from).collect();
+        let client = Arc::clone(&self.client);
+        Ok(async move {
+            let params: Vec<_> = params.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+            client.query(&prepared, &params).await.map(drop).map_err(sql_error)
+        })
+    }
+
+    /// The form in which a statement is run. Behind a pooler, one that was prepared before is on another
+    /// connection.
+    async fn form(
+        &mut self,
+        statement: &Statement<'_>,
+    ) -> Result<Option<tokio_postgres::Statement>, SqlError> {
+        match statement.preparation {
+            Preparation::Named => self.prepare(statement.text).await.map(Some),
+            Preparation::Unnamed => Ok(None),
+        }
+    }
+
+    async fn run(
+        &self,
+        statement: Statement<'_>,
+        prepared: Option<tokio_postgres::Statement>,
+    ) -> Result<Vec<Row>, SqlError> {
+        let Some(prepared) = prepared else { return unnamed(&*self.client, statement).await };
         let params: Vec<_> = statement.params.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
-        let rows = self.client.query(prepared, &params).await.map_err(sql_error)?;
+        let rows = self.client.query(&prepared, &params).await.map_err(sql_error)?;
         rows.iter().map(row).collect()
     }
 }
@@ -63,10 +92,8 @@ impl SqlConnection for PostgresClient {
     }
 
     async fn query(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, SqlError> {
-        if statement.preparation == Preparation::Named {
-            self.prepare(statement.text).await?;
-        }
-        self.run(statement).await
+        let prepared = self.form(&statement).await?;
+        self.run(statement, prepared).await
     }
 
     // Sent without waiting for the answers in between.
@@ -74,13 +101,12 @@ impl SqlConnection for PostgresClient {
         &mut self,
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>, SqlError> {
+        let mut forms = Vec::with_capacity(statements.len());
         for statement in statements {
-            if statement.preparation == Preparation::Named {
-                self.prepare(statement.text).await?;
-            }
+            forms.push((*statement, self.form(statement).await?));
         }
-        let answers = join_all(statements.iter().map(|statement| self.run(*statement))).await;
-        in_order(answers)
+        let runs = forms.into_iter().map(|(statement, prepared)| self.run(statement, prepared));
+        in_order(join_all(runs).await)
     }
 }
 
@@ -156,6 +182,28 @@ impl ToSql for Param<'_> {
 
     fn accepts(column: &Type) -> bool {
         [Type::INT8, Type::BYTEA, Type::TEXT].contains(column)
+    }
+
+    to_sql_checked!();
+}
+
+/// For statements that outlive their caller.
+impl ToSql for Cell {
+    fn to_sql(
+        &self,
+        column: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            Self::Null => Ok(IsNull::Yes),
+            Self::Integer(value) => value.to_sql(column, out),
+            Self::Bytes(value) => value.to_sql(column, out),
+            Self::Text(value) => value.to_sql(column, out),
+        }
+    }
+
+    fn accepts(column: &Type) -> bool {
+        <Param<'_> as ToSql>::accepts(column)
     }
 
     to_sql_checked!();

@@ -74,6 +74,17 @@ pub enum Cell {
     Text(String),
 }
 
+#[cfg(feature = "postgres")]
+impl From<&Param<'_>> for Cell {
+    fn from(param: &Param<'_>) -> Self {
+        match *param {
+            Param::Integer(value) => value.map_or(Self::Null, Self::Integer),
+            Param::Bytes(value) => value.map_or(Self::Null, |value| Self::Bytes(value.to_vec())),
+            Param::Text(value) => value.map_or(Self::Null, |value| Self::Text(value.to_owned())),
+        }
+    }
+}
+
 impl fmt::Debug for Cell {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -99,6 +110,15 @@ impl Row {
     #[cfg(feature = "postgres")]
     pub(crate) fn prefixed(self, first: i64) -> Self {
         Self::new([Cell::Integer(first)].into_iter().chain(self.0).collect())
+    }
+
+    /// The last value, which is an integer or missing.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn last_integer(&self) -> Option<i64> {
+        match self.0.as_slice().last() {
+            Some(Cell::Integer(value)) => Some(*value),
+            _ => None,
+        }
     }
 
     /// Takes the next value, which is an integer or missing.

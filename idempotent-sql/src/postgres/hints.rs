@@ -1,61 +1,88 @@
 //! Keys whose calls this process has seen answered.
 //!
 //! A `begin` that finds an answer writes nothing, but the server has set up the write before it knows
-//! that: it takes 2.5 times the processor time of a look. So a key with a hint is looked at first, and
+//! that: it takes 1.5 to 2 times the processor time of a look. So a key with a hint is looked at first, and
 //! a repeat call costs what reading its record costs. A hint that is wrong, because the record was
-//! removed by somebody else, costs a round trip and nothing else.
+//! removed by somebody else, costs a round trip and nothing else. A key whose answer has expired is
+//! asked for with the statement that writes over its row, in case that is still there.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The number of keys that are remembered, at most: 64 kB.
-const SLOTS: usize = 8_192;
+/// The number of sets, and of keys in each of them: 16,384 keys are remembered in 128 kB.
+const SETS: usize = 4_096;
+const WAYS: usize = 4;
 
-/// The keys that were seen last, by the numbers of their locks. Keys that share a slot replace each
-/// other.
+/// The keys that were seen last, by the numbers of their locks. A key shares a set with others, and
+/// replaces the one of them that expires first.
 ///
 /// A slot has half of the number, and the second at which the record expires. All accesses are
-/// relaxed: a slot is read as a whole, and nothing else depends on it.
+/// relaxed: a slot is read as a whole, and nothing else depends on it. Two threads that write to a set
+/// at once may lose one of their hints.
 pub(super) struct Hints {
-    slots: Box<[AtomicU64]>,
+    sets: Box<[[AtomicU64; WAYS]]>,
     start: Instant,
+}
+
+/// The memory of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hint {
+    None,
+    /// It had an answer, which can still be there.
+    Answered,
+    /// It had an answer, whose row can still be there.
+    Expired,
 }
 
 impl Hints {
     pub(super) fn new() -> Self {
-        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), start: Instant::now() }
+        Self { sets: (0..SETS).map(|_| Default::default()).collect(), start: Instant::now() }
     }
 
     /// Remembers that the key has an answer, which is kept for so long.
     pub(super) fn remember(&self, lock: i64, life: Duration) {
         let ends = self.start.elapsed().saturating_add(life).as_secs();
         let ends = u64::from(u32::try_from(ends).unwrap_or(u32::MAX));
-        self.slot(lock).store(number(lock) << 32 | ends, Relaxed);
+        let slot = self.slot(lock).or_else(|| self.set(lock).iter().min_by_key(|it| ends_of(it)));
+        if let Some(slot) = slot {
+            slot.store(number(lock) << 32 | ends, Relaxed);
+        }
     }
 
-    /// `true` if the key had an answer when it was last seen that can still be there.
-    pub(super) fn expects(&self, lock: i64) -> bool {
-        let hint = self.slot(lock).load(Relaxed);
-        hint >> 32 == number(lock) && hint & u64::from(u32::MAX) > self.start.elapsed().as_secs()
+    pub(super) fn of(&self, lock: i64) -> Hint {
+        match self.slot(lock) {
+            Some(slot) if ends_of(slot) > self.start.elapsed().as_secs() => Hint::Answered,
+            Some(_) => Hint::Expired,
+            None => Hint::None,
+        }
     }
 
     /// Forgets a key that has no answer any more.
     pub(super) fn forget(&self, lock: i64) {
-        let slot = self.slot(lock);
-        let hint = slot.load(Relaxed);
-        // Not the key that has taken its slot.
-        if hint >> 32 == number(lock) {
-            let _ = slot.compare_exchange(hint, 0, Relaxed, Relaxed);
+        if let Some(slot) = self.slot(lock) {
+            let hint = slot.load(Relaxed);
+            // Not the key that has taken its slot.
+            if hint >> 32 == number(lock) {
+                let _ = slot.compare_exchange(hint, 0, Relaxed, Relaxed);
+            }
         }
     }
 
-    fn slot(&self, lock: i64) -> &AtomicU64 {
-        &self.slots[(lock.cast_unsigned() % SLOTS as u64) as usize]
+    fn set(&self, lock: i64) -> &[AtomicU64; WAYS] {
+        &self.sets[(lock.cast_unsigned() % SETS as u64) as usize]
+    }
+
+    fn slot(&self, lock: i64) -> Option<&AtomicU64> {
+        self.set(lock).iter().find(|slot| slot.load(Relaxed) >> 32 == number(lock))
     }
 }
 
-/// The half of a number that does not choose the slot.
+fn ends_of(slot: &AtomicU64) -> u64 {
+    slot.load(Relaxed) & u64::from(u32::MAX)
+}
+
+/// The half of a number that does not choose the set.
 fn number(lock: i64) -> u64 {
     lock.cast_unsigned() >> 32
 }
@@ -71,22 +98,38 @@ mod tests {
     use super::*;
 
     const KEY: i64 = -7;
-    /// A key in the same slot.
-    const NEIGHBOUR: i64 = KEY ^ 1 << 40;
     const LONG: Duration = Duration::from_secs(3_600);
 
+    /// A key in the same set.
+    fn neighbour(number: i64) -> i64 {
+        KEY ^ number << 40
+    }
+
     #[test]
-    fn a_key_is_expected_until_it_is_forgotten_or_replaced() {
+    fn a_key_is_expected_until_it_is_forgotten() {
         let hints = Hints::new();
-        assert!(!hints.expects(KEY));
+        assert_eq!(hints.of(KEY), Hint::None);
         hints.remember(KEY, LONG);
-        assert!(hints.expects(KEY) && !hints.expects(NEIGHBOUR));
-        hints.remember(NEIGHBOUR, Duration::MAX);
-        assert!(!hints.expects(KEY) && hints.expects(NEIGHBOUR));
+        assert_eq!((hints.of(KEY), hints.of(neighbour(1))), (Hint::Answered, Hint::None));
+        hints.forget(neighbour(1));
+        assert_eq!(hints.of(KEY), Hint::Answered, "another key's hint");
         hints.forget(KEY);
-        assert!(hints.expects(NEIGHBOUR), "another key's hint");
-        hints.forget(NEIGHBOUR);
-        assert!(!hints.expects(NEIGHBOUR));
+        assert_eq!(hints.of(KEY), Hint::None);
+    }
+
+    #[test]
+    fn the_key_that_expires_first_makes_room() {
+        let hints = Hints::new();
+        for round in 0..2 {
+            hints.remember(KEY, LONG);
+            for number in 1..WAYS as i64 {
+                hints.remember(neighbour(number), LONG * 2);
+            }
+            assert_eq!(hints.of(KEY), Hint::Answered, "round {round}: a key takes one slot");
+        }
+        hints.remember(neighbour(WAYS as i64), Duration::MAX);
+        assert_eq!(hints.of(KEY), Hint::None);
+        assert!((1..=WAYS as i64).all(|number| hints.of(neighbour(number)) == Hint::Answered));
     }
 
     /// Servers run for months.
@@ -95,7 +138,7 @@ mod tests {
         let mut hints = Hints::new();
         hints.start -= LONG * 24 * 365;
         hints.remember(KEY, LONG);
-        assert!(hints.expects(KEY));
+        assert_eq!(hints.of(KEY), Hint::Answered);
     }
 
     #[test]
@@ -103,6 +146,6 @@ mod tests {
         let mut hints = Hints::new();
         hints.remember(KEY, LONG);
         hints.start -= LONG * 2;
-        assert!(!hints.expects(KEY));
+        assert_eq!(hints.of(KEY), Hint::Expired);
     }
 }

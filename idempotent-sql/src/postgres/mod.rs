@@ -19,7 +19,7 @@ use crate::store_parts::{USAGE_EVERY, in_transaction, lock, locked, pace, still_
 use crate::table::Table;
 use crate::{listing, migration};
 use errors::store_error;
-use hints::Hints;
+use hints::{Hint, Hints};
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::Committed;
 use idempotent_runtime::store::{
@@ -271,20 +271,32 @@ impl Inner {
     async fn swap(self: &Arc<Self>, key: &RecordKey, swap: &Swap) -> Result<Swapped, StoreError> {
         let columns = KeyColumns::of(key);
         let lock = columns.lock(&self.table.quoted);
-        if swap.verb == Verb::Begin && swap.seen == Seen::Nothing && self.hints.expects(lock) {
-            if let Some(record) = self.load(key).await? {
-                return Ok(Swapped::Found(Some(record.into())));
+        let mut insert = &self.statements.insert;
+        if swap.verb == Verb::Begin && swap.seen == Seen::Nothing {
+            match self.hints.of(lock) {
+                Hint::Answered => {
+                    if let Some(record) = self.load(key).await? {
+                        return Ok(Swapped::Found(Some(record.into())));
+                    }
+                    self.hints.forget(lock);
+                }
+                Hint::Expired => insert = &self.statements.insert_over,
+                Hint::None => {}
             }
-            self.hints.forget(lock);
         }
         for round in 0..ROUNDS {
-            let mut rows = self.send(&columns, lock, swap).await?;
+            let mut rows = self.send(&columns, lock, swap, insert).await?;
             let Some(row) = rows.first_mut() else {
-                match swap.seen {
-                    // It waited for another caller's record, and could not see it: ask again.
-                    Seen::Nothing => continue,
-                    Seen::This { .. } => return Ok(Swapped::Found(None)),
+                if matches!(swap.seen, Seen::This { .. }) {
+                    return Ok(Swapped::Found(None));
                 }
+                // A row that has expired is in the way, or one that could not be seen yet, or another
+                // `begin` or a transaction has the key.
+                insert = &self.statements.insert_over;
+                if round > 0 {
+                    tokio::time::sleep(Duration::from_millis(1 << round.min(4))).await;
+                }
+                continue;
             };
             let done = row.integer().map_err(damaged)?;
             if let (Some(1 | 2), Next::Put { head, ttl, .. }) = (done, &swap.next) {
@@ -336,10 +348,11 @@ impl Inner {
         key: &KeyColumns<'_>,
         lock: i64,
         swap: &Swap,
+        insert: &str,
     ) -> Result<Vec<Row>, StoreError> {
         let columns = SwapColumns::of(key, swap);
         let mut params = columns.params();
-        let Statements { insert, update, take_over, extend, delete, .. } = &self.statements;
+        let Statements { update, take_over, extend, delete, .. } = &self.statements;
         match columns.kind {
             SwapKind::Insert => {
                 params.push(lock.into());

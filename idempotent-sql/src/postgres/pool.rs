@@ -53,6 +53,10 @@ pub(super) enum Tls {
     On(tokio_postgres_rustls::MakeRustlsConnect),
 }
 
+/// Settings for the store's own statements. Each has one good plan, by an index. A plan that was made
+/// while the table was empty would read the whole of it, until statistics are gathered again.
+const PLANNING: &str = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off";
+
 pub(super) struct Pool {
     config: Config,
     tls: Tls,
@@ -91,8 +95,12 @@ impl Pool {
         };
         let idle = {
             let mut idle = lock(&lane.idle);
-            idle.retain(|client| !client.client.is_closed());
-            idle.pop()
+            loop {
+                match idle.pop() {
+                    Some(client) if client.client.is_closed() => {}
+                    popped => break popped,
+                }
+            }
         };
         let client = match idle {
             Some(client) => client,
@@ -150,14 +158,14 @@ impl Pool {
         }
         if !self.is_bare() {
             // Beside those of the URL, which come later and win.
-            let (timeout, lock_timeout) = match self.settings.limits {
-                Limits::Statements => (self.settings.timeout, self.settings.lock_timeout),
-                Limits::None => (Duration::ZERO, Duration::ZERO),
+            let (timeout, lock_timeout, planning) = match self.settings.limits {
+                Limits::Statements => (self.settings.timeout, self.settings.lock_timeout, PLANNING),
+                Limits::None => (Duration::ZERO, Duration::ZERO, ""),
             };
             let own = format!(
-                "-c default_transaction_isolation=read\\ committed \
-                 -c plan_cache_mode=force_generic_plan -c statement_timeout={} \
-                 -c lock_timeout={} -c idle_in_transaction_session_timeout={}",
+                "-c default_transaction_isolation=read\\ committed{planning} \
+                 -c statement_timeout={} -c lock_timeout={} \
+                 -c idle_in_transaction_session_timeout={}",
                 timeout.as_millis(),
                 lock_timeout.as_millis(),
                 timeout.as_millis(),
@@ -306,11 +314,25 @@ impl Checkout {
         let (client, watchdog) = (Arc::clone(&self.client().client), &self.lane.watchdog);
         let (watchdog, patience) = (Arc::clone(watchdog), self.deadline);
         async move {
-            match watchdog.within(patience, client.batch_execute(statement)).await {
-                Ok(answer) => answer.map_err(sql_error),
-                Err(TooLate) => Err(SqlError::lost("no answer in time")),
-            }
+            let answer = watchdog.within(patience, client.batch_execute(statement)).await;
+            let answer = answer.map(|answer| answer.map_err(sql_error));
+            answer.unwrap_or_else(|TooLate| Err(SqlError::lost("no answer in time")))
         }
+    }
+
+    /// A statement whose answer can be waited for beside other statements, for so long at the most. It
+    /// is sent when it is polled for the first time.
+    pub(crate) async fn later(
+        &mut self,
+        statement: Statement<'_>,
+        patience: Duration,
+    ) -> Result<impl Future<Output = Result<(), SqlError>> + Send + use<>, SqlError> {
+        let answer = self.client_mut().later(statement).await?;
+        let watchdog = Arc::clone(&self.lane.watchdog);
+        Ok(async move {
+            let answer = watchdog.within(patience, answer).await;
+            answer.unwrap_or_else(|TooLate| Err(SqlError::lost("no answer in time")))
+        })
     }
 
     /// Runs several statements without parameters, for which the server may take so long.

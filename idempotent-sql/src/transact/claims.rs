@@ -58,6 +58,9 @@ pub(crate) struct ClaimState {
     /// The key is held until the transaction ends. A record that expires meanwhile counts as the one
     /// that was seen: no other attempt can have begun since.
     pub(super) holds: bool,
+    /// The row of a record that had expired when the key was claimed is still in the table.
+    #[cfg(feature = "postgres")]
+    pub(super) leftover: bool,
     /// The savepoint is set.
     pub(super) savepoint: bool,
     pub(super) point: Savepoint,

@@ -9,7 +9,7 @@ use super::claims::{Claims, decide, no_end, no_transaction, record, unprepared};
 use crate::PostgresStore;
 use crate::client::{Param, Preparation, Row, SqlConnection, SqlError, Statement};
 use crate::columns::{KeyColumns, SwapColumns, SwapKind, damaged, read_record};
-use crate::dialect::postgres::NOTHING_WRITTEN;
+use crate::dialect::postgres::{ALREADY_THERE, NOTHING_WRITTEN};
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::{Claimed, TransactionClaim};
 use idempotent_runtime::store::{StoreError, Swap, Swapped};
@@ -70,7 +70,8 @@ async fn ask<C: SqlConnection>(
         false => (TRY_LOCK, &params[..2]),
     };
     let name = [Param::from(&*key.name)];
-    let mut statements = vec![statement(text, params), statement(&inner.statements.load, &name)];
+    let mut statements =
+        vec![statement(text, params), statement(&inner.statements.load_any, &name)];
     let savepoint = claims.state.point.set();
     if claim.undoable {
         statements.push(unprepared(&savepoint));
@@ -87,7 +88,11 @@ async fn ask<C: SqlConnection>(
     let mut rows = rows.into_iter();
     let mut locked = first(rows.next()).map_err(damaged)?;
     let is_locked = locked.integer().map_err(damaged)? == Some(1);
-    match decide(claim, record(rows.next())?)? {
+    let looked = rows.next();
+    let life = looked.iter().flatten().next().and_then(Row::last_integer);
+    claims.state.leftover = life.is_some_and(|micros| micros <= 0);
+    let looked = looked.filter(|_| !claims.state.leftover);
+    match decide(claim, record(looked)?)? {
         Claimed::Granted { .. } if !is_locked => Ok(Claimed::Held),
         // An answer that is recorded holds whoever has the lock: mostly other repeat calls.
         claimed => Ok(claimed),
@@ -168,6 +173,9 @@ pub(super) async fn swap<C: SqlConnection>(
     let columns = SwapColumns::of(&key, swap);
     let (statements, preparation) = (&inner.statements, inner.preparation());
     let (text, or_fail, params) = match columns.kind {
+        SwapKind::Insert if claims.state.leftover => {
+            (&statements.insert_over_locked, &statements.insert_over_or_fail, columns.params())
+        }
         SwapKind::Insert => {
             (&statements.insert_locked, &statements.insert_or_fail, columns.params())
         }
@@ -179,14 +187,23 @@ pub(super) async fn swap<C: SqlConnection>(
         SwapKind::Update => (&statements.update, &statements.update, columns.params()),
         SwapKind::Extend | SwapKind::Delete | SwapKind::Show => return Err(no_end()),
     };
-    if let Some(release) = claims.release() {
-        let write = Statement { text: or_fail, params: &params, preparation };
-        let statements = [write, unprepared(&release)];
-        return match claims.connection.query_each(&statements).await {
-            Ok(_) => Ok(Swapped::Done),
-            Err(error) if error.is(NOTHING_WRITTEN) => Ok(Swapped::Found(None)),
-            Err(error) => Err(claims.error(error)),
-        };
+    // A failure of these statements keeps the release, or the commit, from being carried out.
+    let write = Statement { text: or_fail, params: &params, preparation };
+    let written = match claims.release() {
+        Some(release) => {
+            let statements = [write, unprepared(&release)];
+            Some(claims.connection.query_each(&statements).await.map(drop))
+        }
+        None if claims.state.owned && claims.state.holds => {
+            Some(claims.connection.query_last(write).await)
+        }
+        None => None,
+    };
+    match written {
+        Some(Ok(())) => return Ok(Swapped::Done),
+        Some(Err(error)) if is_nothing_written(&error) => return Ok(Swapped::Found(None)),
+        Some(Err(error)) => return Err(claims.error(error)),
+        None => {}
     }
     let answer = claims.connection.query(Statement { text, params: &params, preparation }).await;
     let mut rows = answer.map_err(|error| claims.error(error))?;
@@ -195,6 +212,11 @@ pub(super) async fn swap<C: SqlConnection>(
         Some(1 | 2) => Ok(Swapped::Done),
         _ => Ok(Swapped::Found(Some(read_record(row).map_err(damaged)?))),
     }
+}
+
+/// `true` if a statement failed because there was nothing for it to write, or something in its way.
+pub(super) fn is_nothing_written(error: &SqlError) -> bool {
+    error.is(NOTHING_WRITTEN) || error.is(ALREADY_THERE)
 }
 
 fn first(rows: Option<Vec<Row>>) -> Result<Row, SqlError> {

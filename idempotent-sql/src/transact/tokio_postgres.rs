@@ -1,11 +1,11 @@
 //! Transactions of tokio-postgres, on connections of the store.
 
-use super::postgres::begin;
+use super::postgres::{begin, is_nothing_written};
 use super::{Isolation, TransactionPool};
 use crate::PostgresStore;
 use crate::client::{Database, Preparation, Row, SqlConnection, SqlError, Statement};
 use crate::postgres::Checkout;
-use futures_util::future::try_join;
+use futures_util::future::{join, try_join};
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::ops::Deref;
@@ -33,12 +33,15 @@ pub struct PostgresTransaction {
     checkout: Checkout,
     /// The answer to `BEGIN`, until a statement has waited for it. Never locked, since it is reached
     /// through `&mut` only; a future alone would not be `Sync`.
-    begun: Mutex<Option<Begun>>,
+    begun: Mutex<Option<Sent>>,
+    /// The answer to the last statement before the commit, likewise.
+    last: Mutex<Option<Sent>>,
     /// The store that the connection belongs to: it knows of a pooler.
     store: PostgresStore,
 }
 
-type Begun = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
+/// A statement that was sent, and not waited for.
+type Sent = Pin<Box<dyn Future<Output = Result<(), SqlError>> + Send>>;
 
 impl PostgresTransaction {
     /// Sends `BEGIN`, and does not wait for its answer: it comes with that to the next statement, and
@@ -46,25 +49,16 @@ impl PostgresTransaction {
     /// executed also if `BEGIN` is refused.
     async fn begin(store: &PostgresStore, isolation: Isolation) -> Result<Self, SqlError> {
         let checkout = store.inner().transaction().await?;
-        let mut begun: Begun = Box::pin(checkout.send(begin(isolation)));
-        // Sent when it is polled for the first time.
-        let begun = match poll_fn(|context| Poll::Ready(begun.as_mut().poll(context))).await {
-            Poll::Pending => Some(begun),
-            Poll::Ready(answer) => answer.map(|()| None)?,
-        };
-        Ok(Self { checkout, begun: Mutex::new(begun), store: store.clone() })
+        let begun = sent(checkout.send(begin(isolation))).await?;
+        Ok(Self { checkout, begun, last: Mutex::default(), store: store.clone() })
     }
 
     /// The answer to `BEGIN`, if nobody has waited for it.
     async fn begun(&mut self) -> Result<(), SqlError> {
-        match self.take_begun() {
+        match taken(&mut self.begun) {
             Some(begun) => begun.await,
             None => Ok(()),
         }
-    }
-
-    fn take_begun(&mut self) -> Option<Begun> {
-        self.begun.get_mut().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// A statement as the server keeps it: behind a pooler it keeps none.
@@ -74,6 +68,22 @@ impl PostgresTransaction {
             Preparation::Named => statement,
         }
     }
+}
+
+/// Sends a statement, and does not wait for its answer. `None` if it is there already.
+async fn sent(
+    statement: impl Future<Output = Result<(), SqlError>> + Send + 'static,
+) -> Result<Mutex<Option<Sent>>, SqlError> {
+    let mut statement: Sent = Box::pin(statement);
+    // Sent when it is polled for the first time.
+    match poll_fn(|context| Poll::Ready(statement.as_mut().poll(context))).await {
+        Poll::Pending => Ok(Mutex::new(Some(statement))),
+        Poll::Ready(answer) => answer.map(|()| Mutex::default()),
+    }
+}
+
+fn taken(sent: &mut Mutex<Option<Sent>>) -> Option<Sent> {
+    sent.get_mut().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl Deref for PostgresTransaction {
@@ -101,13 +111,24 @@ impl SqlConnection for PostgresTransaction {
         statements: &[Statement<'_>],
     ) -> Result<Vec<Vec<Row>>, SqlError> {
         let statements: Vec<_> = statements.iter().map(|it| self.suited(*it)).collect();
-        let begun = self.take_begun();
+        let begun = taken(&mut self.begun);
         let answers = self.checkout.client_mut().query_each(&statements);
         let answers = match begun {
             Some(begun) => try_join(begun, answers).await.map(|((), rows)| rows),
             None => answers.await,
         };
         answers.inspect_err(|error| self.store.inner().notice(error))
+    }
+
+    // Its answer comes with that to `COMMIT`, and the two take one round trip.
+    async fn query_last(&mut self, statement: Statement<'_>) -> Result<(), SqlError> {
+        let statement = self.suited(statement);
+        if statement.preparation == Preparation::Unnamed {
+            return self.query(statement).await.map(drop);
+        }
+        self.begun().await?;
+        self.last = sent(self.checkout.later(statement, COMMIT_PATIENCE).await?).await?;
+        Ok(())
     }
 }
 
@@ -139,7 +160,20 @@ impl TransactionPool for PostgresStore {
 
     async fn commit(&self, mut transaction: PostgresTransaction) -> Result<(), SqlError> {
         transaction.begun().await?;
-        transaction.checkout.batch("COMMIT", COMMIT_PATIENCE).await
+        let last = taken(&mut transaction.last);
+        let commits = transaction.checkout.batch("COMMIT", COMMIT_PATIENCE);
+        let Some(last) = last else { return commits.await };
+        let (last, committed) = join(last, commits).await;
+        // After a statement that failed, `COMMIT` rolls back, and reports no error.
+        match last {
+            Ok(()) => committed,
+            // Another attempt has come first, as one does that makes a serialization fail.
+            Err(error) if is_nothing_written(&error) => Err(SqlError::refused("40001", error)),
+            Err(error) => {
+                self.inner().notice(&error);
+                Err(error)
+            }
+        }
     }
 
     async fn roll_back(&self, mut transaction: PostgresTransaction) {

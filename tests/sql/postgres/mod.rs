@@ -5,6 +5,7 @@ mod commits;
 mod connections;
 mod errors;
 mod faults;
+mod last_statement;
 mod marks;
 mod pgbouncer;
 mod processes;

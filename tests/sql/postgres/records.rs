@@ -12,7 +12,7 @@ use idempotent_runtime::{Abandon, Begin, Config, Mode};
 use idempotent_sql::PostgresStore;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
-use support::until_async;
+use support::{until, until_async};
 use tokio::task::JoinSet;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -120,6 +120,42 @@ async fn a_begin_waits_for_an_insert_that_is_not_committed() {
     site.direct.batch_execute(insert).await.unwrap();
     let error = store.begin(&RecordKey::from("k"), &asking()).await.unwrap_err();
     assert_eq!((error.kind(), error.may_have_taken_effect()), (StoreErrorKind::Contended, false));
+}
+
+/// A process that has not seen the key answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_expired_record_of_another_process_is_written_over() {
+    let site = Site::start().await;
+    let [one, other] = [site.process_with(PATIENT).await, site.process_with(PATIENT).await];
+    assert_eq!(one.run("k").await.unwrap(), 1);
+    until(|| one.idem.in_flight() == 0).await;
+    let expire = "UPDATE idempotent_records SET expires_at = clock_timestamp()";
+    site.direct.batch_execute(expire).await.unwrap();
+    assert_eq!(other.run("k").await.unwrap(), 2);
+    assert_eq!(other.run("k").await.unwrap(), 2);
+}
+
+/// As it is after all records have expired: connections that are opened then plan for an empty table.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_statement_reads_the_whole_table_even_if_it_was_empty_when_it_was_planned() {
+    let site = Site::start().await;
+    // Statistics are gathered by the test alone.
+    let by_hand = "ALTER TABLE idempotent_records SET (autovacuum_enabled = off)";
+    site.direct.batch_execute(by_hand).await.unwrap();
+    site.direct.batch_execute("VACUUM ANALYZE idempotent_records").await.unwrap();
+    let process = site.process_with(PATIENT).await;
+    for key in ["a", "b", "a"] {
+        process.run(key).await.unwrap();
+    }
+    until(|| process.idem.in_flight() == 0).await;
+    process.store.maintain().await;
+    let scans = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'idempotent_records'";
+    let found = "SELECT idx_scan FROM pg_stat_user_tables WHERE relname = 'idempotent_records'";
+    // A session reports what it has read when it ends, at the latest.
+    let before = site.number(scans).await;
+    drop(process);
+    until_async(|| async { site.number(found).await > 0 }).await;
+    assert_eq!(site.number(scans).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

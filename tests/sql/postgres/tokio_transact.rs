@@ -18,7 +18,6 @@ use support::until_async;
 use tokio_postgres::Transaction;
 
 #[derive(Debug)]
-#[expect(dead_code, reason = "a failed test shows the errors")]
 pub(crate) enum Failed {
     Refused(String),
     Busy,
