@@ -34,6 +34,8 @@ use tokio::sync::{mpsc, oneshot};
 const QUEUE: usize = 1_024;
 /// The most requests of a group.
 const GROUP: usize = 256;
+/// The time for which the callers of the last group are waited for: a fourth of a quick commit.
+const GATHERING: Duration = Duration::from_micros(50);
 /// The gap after a commit while others write too: long enough for one that tries every
 /// [`TRY_AGAIN`] to get in every second or third time.
 const GAP: Duration = Duration::from_micros(200);
@@ -88,7 +90,8 @@ impl Requests {
         let (requests, queue) = mpsc::channel(QUEUE);
         let (turns, log) = (Turns::new(), Log::of(&file));
         let turnstile = Arc::new(Turnstile::beside(&file.path));
-        let mut writer = Writer { file, connection, queue, watches, turns, turnstile, log };
+        let mut writer =
+            Writer { file, connection, queue, watches, turns, turnstile, log, last_group: 0 };
         let thread = std::thread::Builder::new().name("idempotent-sqlite-writer".to_owned());
         thread.spawn(move || writer.run())?;
         Ok(Self(requests))
@@ -164,6 +167,8 @@ struct Writer {
     turns: Turns,
     turnstile: Arc<Turnstile>,
     log: Log,
+    /// The number of requests in the last group.
+    last_group: usize,
 }
 
 impl Writer {
@@ -183,18 +188,32 @@ impl Writer {
                 first.answer(Err(error));
                 continue;
             }
-            let mut group = vec![first];
-            while group.len() < GROUP
-                && let Ok(request) = self.queue.try_recv()
-            {
-                group.push(request);
-            }
+            let mut group = self.gather(first);
             group.retain(|request| !request.is_abandoned());
             self.carry_out(group);
             self.log.cut(&self.connection);
             drop(turn);
             self.turns.leave_gap(&self.connection);
         }
+    }
+
+    /// Takes the requests of a group. Those who were answered together mostly ask together again, within
+    /// the time that it takes to wake them: as many as the last time are waited for, for a moment that is
+    /// short beside a commit.
+    fn gather(&mut self, first: Request) -> Vec<Request> {
+        let mut group = vec![first];
+        let give_up = Instant::now() + GATHERING;
+        while group.len() < GROUP {
+            match self.queue.try_recv() {
+                Ok(request) => group.push(request),
+                Err(_) if group.len() < self.last_group && Instant::now() < give_up => {
+                    std::thread::yield_now();
+                }
+                Err(_) => break,
+            }
+        }
+        self.last_group = group.len();
+        group
     }
 
     /// Begins a transaction that holds the write lock.
