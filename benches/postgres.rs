@@ -6,8 +6,9 @@
 //! the same machine; a figure is the median over the rounds, with the lowest and the highest behind
 //! it. A ratio is that of throughput: 1.00 is as fast as the floor.
 //!
-//! The floor of a first execution is an `INSERT` and a conditional `UPDATE`; that of a replay is a
-//! `SELECT` by key; that of a transactional call is `BEGIN`, the `INSERT` of its body and `COMMIT`; that
+//! The floor of a first execution is an `INSERT` and a conditional `UPDATE`, once of the same row in a
+//! table like that of the records, and once in a table with the five columns that there must be; that of
+//! a replay is a `SELECT` by key; that of a transactional call is `BEGIN`, the `INSERT` of its body and `COMMIT`; that
 //! of calls while a million records expire is the same calls while none does.
 #![allow(missing_docs, clippy::print_stdout)]
 
@@ -29,6 +30,8 @@ const ROUNDS: usize = 9;
 const CALLS: u64 = 300;
 const CALLERS: u64 = 64;
 const CALLS_OF_MANY: u64 = 30;
+/// Repeat calls of each key: one takes microseconds.
+const REPLAYS: u64 = 10;
 const CALLS_BESIDE_EXPIRY: u64 = 150;
 const EXPIRED: i64 = 1_000_000;
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -63,6 +66,8 @@ struct Plain {
     insert: Statement,
     update: Statement,
     select: Statement,
+    insert_whole: Statement,
+    update_whole: Statement,
 }
 
 impl Plain {
@@ -75,7 +80,16 @@ impl Plain {
         let update = "UPDATE plain SET state = 'succeeded', response = $3 \
                       WHERE key = $1 AND token = $2 AND state = 'processing'";
         let select = "SELECT state, response FROM plain WHERE key = $1";
+        let insert_whole = "INSERT INTO whole (key, operation, business_key, state, policy, attempt, \
+                            fence, lease_ms, linger_ms, token, expires_at) VALUES ($1, \
+                            'orders.create', $2, 'processing', 'retry', 1, 1, 3600000, 3600000, \
+                            $3, now() + interval '2 hours') ON CONFLICT DO NOTHING";
+        let update_whole = "UPDATE whole SET state = 'succeeded', response = $3, updated_at = now(), \
+                            expires_at = now() + interval '1 hour' \
+                            WHERE key = $1 AND token = $2 AND state = 'processing'";
         Self {
+            insert_whole: client.prepare(insert_whole).await.unwrap(),
+            update_whole: client.prepare(update_whole).await.unwrap(),
             insert: client.prepare(insert).await.unwrap(),
             update: client.prepare(update).await.unwrap(),
             select: client.prepare(select).await.unwrap(),
@@ -88,6 +102,17 @@ impl Plain {
         let (key, token) = (key.as_bytes(), token.as_slice());
         assert_eq!(self.client.execute(&self.insert, &[&key, &token]).await.unwrap(), 1);
         assert_eq!(self.client.execute(&self.update, &[&key, &token, &BODY]).await.unwrap(), 1);
+    }
+
+    /// The same with all columns of a record.
+    async fn execute_whole(&self, id: u64) {
+        let (key, token, business_key) = (name(id), Token::random().to_bytes(), id.to_string());
+        let (key, token) = (key.as_bytes(), token.as_slice());
+        let Self { client, insert_whole, update_whole, .. } = self;
+        let inserted = client.execute(insert_whole, &[&key, &business_key, &token]).await;
+        assert_eq!(inserted.unwrap(), 1);
+        let updated = client.execute(update_whole, &[&key, &token, &BODY]).await;
+        assert_eq!(updated.unwrap(), 1);
     }
 
     async fn replay(&self, id: u64) {
@@ -237,7 +262,8 @@ async fn measure() {
     let tables = "CREATE TABLE orders (id bigint PRIMARY KEY, item text NOT NULL);
                   CREATE TABLE plain (key bytea PRIMARY KEY, token bytea NOT NULL,
                   state text NOT NULL, response bytea, expires_at timestamptz NOT NULL);
-                  CREATE INDEX ON plain (expires_at)";
+                  CREATE INDEX ON plain (expires_at);
+                  CREATE TABLE whole (LIKE idempotent_records INCLUDING ALL)";
     sqlx::raw_sql(tables).execute(&pool).await.unwrap();
     let mut plain = Vec::new();
     for _ in 0..CALLERS {
@@ -248,11 +274,15 @@ async fn measure() {
         let of = |one, many| if callers == 1 { one } else { many };
         let n = callers * calls;
         let mut first = Figures::new(of("begin and complete, 1", "begin and complete, 64"), n);
-        let mut again = Figures::new(of("replay, 1", "replay, 64"), n);
+        let mut small =
+            Figures::new(of("begin and complete, floor: five columns, 1", "the same, 64"), n);
+        let mut again = Figures::new(of("replay, 1", "replay, 64"), REPLAYS * n);
         let mut elsewhere = Figures::new(
             of("replay of another process's key, 1", "replay of another process's key, 64"),
             n,
         );
+        let mut own_better =
+            Figures::new(of("on tokio-postgres, floor: the store beside it, 1", "the same, 64"), n);
         let mut inside = Figures::new(of("transact on sqlx, 1", "transact on sqlx, 64"), n);
         let mut better = Figures::new(
             of(
@@ -269,6 +299,10 @@ async fn measure() {
                 let plain = Arc::clone(&plain[caller as usize]);
                 async move { plain.execute(id).await }
             };
+            let whole_of = |caller: u64, id: u64| {
+                let plain = Arc::clone(&plain[caller as usize]);
+                async move { plain.execute_whole(id).await }
+            };
             let select_of = |caller: u64, id: u64| {
                 let plain = Arc::clone(&plain[caller as usize]);
                 async move { plain.replay(id).await }
@@ -284,13 +318,16 @@ async fn measure() {
                     async move { replay(&store, id).await }
                 }
             };
-            let pair = (
-                crowd(callers, calls, range, floor_of).await,
-                crowd(callers, calls, range, store_of).await,
-            );
+            let five_columns = crowd(callers, calls, range, floor_of).await;
+            let whole = crowd(callers, calls, range, whole_of).await;
+            let executed = crowd(callers, calls, range, store_of).await;
+            // Each key of the range again and again.
+            let again_of = |call: u64| range + call % n;
+            let select_again = |caller, call| select_of(caller, again_of(call));
+            let replay_again = |caller, call| replay_on(&store)(caller, again_of(call));
             let repeats = (
-                crowd(callers, calls, range, select_of).await,
-                crowd(callers, calls, range, replay_on(&store)).await,
+                crowd(callers, REPLAYS * calls, 0, select_again).await,
+                crowd(callers, REPLAYS * calls, 0, replay_again).await,
             );
             let of_others = (
                 crowd(callers, calls, range, select_of).await,
@@ -319,15 +356,17 @@ async fn measure() {
             let on_store = crowd(callers, calls, ids(callers, calls), on_store).await;
             // The first round opens connections and prepares statements.
             if round > 0 {
-                first.pairs.push(pair);
+                first.pairs.push((whole, executed));
+                small.pairs.push((five_columns, executed));
                 again.pairs.push(repeats);
                 elsewhere.pairs.push(of_others);
                 inside.pairs.push((bare, call));
                 better.pairs.push((separate, call));
                 own.pairs.push((on_client, on_store));
+                own_better.pairs.push((separate, on_store));
             }
         }
-        for figures in [first, again, elsewhere, inside, better, own] {
+        for figures in [first, small, again, elsewhere, inside, better, own, own_better] {
             figures.report();
         }
     }
