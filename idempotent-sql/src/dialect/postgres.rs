@@ -20,16 +20,17 @@ pub(crate) struct Statements {
     pub(crate) load: String,
     /// The same, whether it has expired or not.
     pub(crate) load_any: String,
-    /// Writes the record of `$1` if there is no row of it and no transaction has it, and shows it
-    /// otherwise; without a row if one that has expired is in the way. `$2` to `$14` are the other
-    /// columns in order, `$15` the number of the lock.
+    /// Writes the record of `$1` if there is no row of it and nobody has its lock, and shows it
+    /// otherwise. It returns no row if one that has expired is in the way, if the lock is taken, or if
+    /// the record is too new to be seen. `$2` to `$14` are the other columns in order, `$15` the number
+    /// of the lock.
     pub(crate) insert: String,
     /// The same, also over a record that has expired. It takes the server an eighth longer.
     pub(crate) insert_over: String,
     /// Writes the record of `$1` if there is no row of it, for a transaction that holds the lock
     /// itself, and returns a row if it did; without `$15`.
     pub(crate) insert_locked: String,
-    /// The same, with the error [`ALREADY_THERE`] if it did not.
+    /// The same, with the error [`NOTHING_WRITTEN`] if it did not.
     pub(crate) insert_or_fail: String,
     /// The same as `insert_locked`, also over a record that has expired.
     pub(crate) insert_over_locked: String,
@@ -82,6 +83,7 @@ impl Statements {
             seen("", 2)
         );
         let insert_into = format!("{} VALUES ({VALUES})", into(table));
+        let insert_locked = format!("{insert_into} ON CONFLICT DO NOTHING RETURNING 1::bigint");
         let insert_over_locked = format!("{insert_into} {} RETURNING 1::bigint", unless_alive());
         let replace_locked = replace_locked(table);
         Self {
@@ -89,8 +91,8 @@ impl Statements {
             load_any,
             insert: insert(table, &found, nothing, "ON CONFLICT DO NOTHING"),
             insert_over: insert(table, &found, nothing, &unless_alive()),
-            insert_locked: format!("{insert_into} ON CONFLICT DO NOTHING RETURNING 1::bigint"),
-            insert_or_fail: insert_into,
+            insert_or_fail: or_fail(&insert_locked),
+            insert_locked,
             insert_over_or_fail: or_fail(&insert_over_locked),
             insert_over_locked,
             update: format!("{} RETURNING 1 + watched::int::bigint", update(table, &is_seen)),
@@ -142,10 +144,7 @@ impl Statements {
 /// The code of the error of a statement that would write nothing: a division by zero.
 pub(crate) const NOTHING_WRITTEN: &str = "22012";
 
-/// The code of the error of a row whose key is in the table: a unique violation.
-pub(crate) const ALREADY_THERE: &str = "23505";
-
-/// Fails if a statement writes nothing. A statement behind it in the same message, sent before its answer
+/// Fails if a statement writes nothing, whatever the reason: a record in the way, or a trigger on the table. A statement behind it in the same message, sent before its answer
 /// is known, is then not executed.
 fn or_fail(writes: &str) -> String {
     format!("WITH written AS ({writes}) SELECT 1 / count(*) FROM written")

@@ -9,7 +9,7 @@ use super::claims::{Claims, decide, no_end, no_transaction, record, unprepared};
 use crate::PostgresStore;
 use crate::client::{Param, Preparation, Row, SqlConnection, SqlError, Statement};
 use crate::columns::{KeyColumns, SwapColumns, SwapKind, damaged, read_record};
-use crate::dialect::postgres::{ALREADY_THERE, NOTHING_WRITTEN};
+use crate::dialect::postgres::NOTHING_WRITTEN;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::{Claimed, TransactionClaim};
 use idempotent_runtime::store::{StoreError, Swap, Swapped};
@@ -201,7 +201,7 @@ pub(super) async fn swap<C: SqlConnection>(
     };
     match written {
         Some(Ok(())) => return Ok(Swapped::Done),
-        Some(Err(error)) if is_nothing_written(&error) => return Ok(Swapped::Found(None)),
+        Some(Err(error)) if error.is(NOTHING_WRITTEN) => return Ok(Swapped::Found(None)),
         Some(Err(error)) => return Err(claims.error(error)),
         None => {}
     }
@@ -212,11 +212,6 @@ pub(super) async fn swap<C: SqlConnection>(
         Some(1 | 2) => Ok(Swapped::Done),
         _ => Ok(Swapped::Found(Some(read_record(row).map_err(damaged)?))),
     }
-}
-
-/// `true` if a statement failed because there was nothing for it to write, or something in its way.
-pub(super) fn is_nothing_written(error: &SqlError) -> bool {
-    error.is(NOTHING_WRITTEN) || error.is(ALREADY_THERE)
 }
 
 fn first(rows: Option<Vec<Row>>) -> Result<Row, SqlError> {

@@ -1,9 +1,10 @@
 //! Transactions of tokio-postgres, on connections of the store.
 
-use super::postgres::{begin, is_nothing_written};
+use super::postgres::begin;
 use super::{Isolation, TransactionPool};
 use crate::PostgresStore;
 use crate::client::{Database, Preparation, Row, SqlConnection, SqlError, Statement};
+use crate::dialect::postgres::NOTHING_WRITTEN;
 use crate::postgres::Checkout;
 use futures_util::future::{join, try_join};
 use std::fmt;
@@ -127,7 +128,9 @@ impl SqlConnection for PostgresTransaction {
             return self.query(statement).await.map(drop);
         }
         self.begun().await?;
-        self.last = sent(self.checkout.later(statement, COMMIT_PATIENCE).await?).await?;
+        let later = self.checkout.later(statement, COMMIT_PATIENCE).await;
+        let later = later.inspect_err(|error| self.store.inner().notice(error))?;
+        self.last = sent(later).await?;
         Ok(())
     }
 }
@@ -167,8 +170,11 @@ impl TransactionPool for PostgresStore {
         // After a statement that failed, `COMMIT` rolls back, and reports no error.
         match last {
             Ok(()) => committed,
-            // Another attempt has come first, as one does that makes a serialization fail.
-            Err(error) if is_nothing_written(&error) => Err(SqlError::refused("40001", error)),
+            // Another attempt has come first, as one does that makes a serialization fail; or it had
+            // the table locked for longer than the body lets a statement wait.
+            Err(error) if error.is(NOTHING_WRITTEN) || error.is("55P03") => {
+                Err(SqlError::refused("40001", error))
+            }
             Err(error) => {
                 self.inner().notice(&error);
                 Err(error)

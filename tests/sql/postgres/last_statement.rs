@@ -1,12 +1,16 @@
 //! The record of a transaction on connections of the store: it is sent together with `COMMIT`.
 
 use super::site::{LEASE, PATIENT, Process, Site, record_key};
-use super::tokio_transact::Failed;
+use super::subject::connect;
+use super::tokio_transact::{Failed, pay};
 use crate::exactly_once::unique;
 use crate::proxy::Fault;
+use idempotent_runtime::testing::scoped;
 use idempotent_sql::TransactExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use support::until_async;
+use std::time::Duration;
+use support::{until, until_async};
+use tokio_postgres::IsolationLevel;
 
 const INSERT: &str = "INSERT INTO ledger (entry) VALUES ($1)";
 /// A record that a call may follow, as if it had been written past all locks.
@@ -145,4 +149,116 @@ async fn record_that_has_expired_is_written_over() {
     till.site.direct.execute(expire, &[&age, &record.as_str().as_bytes()]).await.unwrap();
     assert_eq!(till.charge(&key).await.unwrap(), 2);
     assert_eq!(till.charge(&key).await.unwrap(), 2);
+}
+
+/// A trigger that leaves rows out, as one that routes them to other tables.
+const SKIP: &str = "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS \
+                    $$ BEGIN RETURN NULL; END $$; CREATE TRIGGER skip BEFORE INSERT ON \
+                    idempotent_records FOR EACH ROW EXECUTE FUNCTION skip()";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn record_that_the_table_does_not_take_rolls_the_body_back() {
+    let (till, key) = (Till::open().await, unique("skipped"));
+    till.site.direct.batch_execute(SKIP).await.unwrap();
+    for _ in 0..2 {
+        till.charge(&key).await.unwrap_err();
+    }
+    assert_eq!(till.rows(&key).await, 0);
+    // Nor does one of the caller's own transaction.
+    let mut client = connect(&till.site.database.url()).await;
+    for _ in 0..2 {
+        let mut tx = client.transaction().await.unwrap();
+        scoped(till.process.idem.clone(), pay(&mut tx, &key, false)).await.unwrap_err();
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(till.rows(&key).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn constraint_of_a_trigger_is_no_lost_race() {
+    let (till, key) = (Till::open().await, unique("audit"));
+    let audit = "CREATE TABLE audit (operation text UNIQUE); INSERT INTO audit VALUES ('test.op'); \
+                 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS \
+                 $$ BEGIN INSERT INTO audit VALUES ('test.op'); RETURN NEW; END $$; \
+                 CREATE TRIGGER note AFTER INSERT ON idempotent_records \
+                 FOR EACH ROW EXECUTE FUNCTION note()";
+    till.site.direct.batch_execute(audit).await.unwrap();
+    let Err(Failed::Refused(error)) = till.charge(&key).await else { panic!("it is refused") };
+    assert!(error.contains("duplicate key value"), "{error}");
+    assert_eq!((till.rows(&key).await, till.process.runs.ran(&key)), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn record_that_waits_for_longer_than_the_body_allows_is_repeated() {
+    let (till, key) = (Till::open().await, unique("lock timeout"));
+    let (process, direct) = (&till.process, &till.site.direct);
+    let call = process.op(&key).transact(&process.store, async |tx| {
+        let run = process.runs.record(&key);
+        tx.execute(INSERT, &[&key]).await?;
+        tx.batch_execute("SET LOCAL lock_timeout = 100").await?;
+        match run {
+            1 => direct.batch_execute("BEGIN; LOCK TABLE idempotent_records IN SHARE MODE").await?,
+            _ => direct.batch_execute("COMMIT").await?,
+        }
+        Ok::<_, Failed>(run)
+    });
+    assert_eq!(call.await.unwrap(), 2);
+    assert_eq!(till.rows(&key).await, 1);
+}
+
+/// The name of the statement is taken on the connection, as it is behind a pooler.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pooler_is_noticed_by_the_record() {
+    let site = Site::start().await;
+    let ledger = "CREATE TABLE ledger (number bigserial PRIMARY KEY, entry text)";
+    site.direct.batch_execute(ledger).await.unwrap();
+    let process = site.process_with(PATIENT).await;
+    let till = Till { site, process };
+    let take_names = "DO $$ BEGIN FOR i IN 0..3000 LOOP \
+                      BEGIN EXECUTE format('PREPARE s%s AS SELECT 1', i); \
+                      EXCEPTION WHEN duplicate_prepared_statement THEN NULL; END; \
+                      END LOOP; END $$";
+    let key = unique("pooler");
+    till.charge_and(&key, take_names).await.unwrap_err();
+    assert!(till.process.store.is_pooled());
+    till.ends(&key).await;
+}
+
+/// It sees the database as it was before another one recorded the key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transaction_with_an_old_snapshot_is_told_to_begin_another() {
+    let (till, key) = (Till::open().await, unique("snapshot"));
+    let url = till.site.database.url();
+    let (mut one, mut two) = (connect(&url).await, connect(&url).await);
+    let old = one.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
+    let mut old = old.start().await.unwrap();
+    old.query("SELECT count(*) FROM ledger", &[]).await.unwrap();
+    let mut tx = two.transaction().await.unwrap();
+    scoped(till.process.idem.clone(), pay(&mut tx, &key, false)).await.unwrap();
+    tx.commit().await.unwrap();
+    let paid = scoped(till.process.idem.clone(), pay(&mut old, &key, false)).await;
+    let Err(Failed::Refused(error)) = paid else { panic!("it cannot know the answer") };
+    assert!(error.contains("in progress") && error.contains("may be retried"), "{error}");
+    old.commit().await.unwrap();
+    assert_eq!(till.rows(&key).await, 1);
+}
+
+/// Calls are dropped at moments all over their course.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn call_may_be_dropped_at_any_moment() {
+    let till = Till::open().await;
+    let keys: Vec<_> = (0..200_u64).map(|number| unique(&format!("dropped {number}"))).collect();
+    let mut dropped = 0;
+    for (moment, key) in (0_u64..).zip(&keys) {
+        let limit = Duration::from_micros(moment * 37 % 6_000);
+        dropped += usize::from(tokio::time::timeout(limit, till.charge(key)).await.is_err());
+    }
+    assert!(dropped > 20, "{dropped}");
+    for key in &keys {
+        till.ends(key).await;
+    }
+    until(|| till.process.idem.in_flight() == 0).await;
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                AND state LIKE 'idle in transaction%'";
+    until_async(|| async { till.site.number(open).await == 0 }).await;
 }

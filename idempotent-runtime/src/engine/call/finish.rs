@@ -97,7 +97,7 @@ impl<S: TransactionSource> Steps<'_, S> {
             }
             _ => self.instance.clock.now(),
         };
-        // Dropped without an answer, the transaction is not committed.
+        // Dropped without an answer, the transaction is not committed: the commit was not sent.
         let written = self.in_time(self.write(&mut transaction, effects, swap)).await;
         let updated = match written {
             Ok(Ok(updated)) => updated,
