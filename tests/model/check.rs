@@ -52,7 +52,13 @@ impl Model for Protocol {
     }
 
     fn within_boundary(&self, world: &World) -> bool {
-        world.kept.is_none_or(|kept| kept.record.attempt.number <= self.attempts)
+        // Numbers are given back, fences are not.
+        let greatest_seed = self.seeds.iter().copied().max().unwrap_or(0);
+        let greatest = greatest_seed + self.attempts - 1;
+        world.kept.is_none_or(|kept| {
+            let attempt = kept.record.attempt;
+            attempt.number <= self.attempts && attempt.fence <= greatest
+        })
     }
 }
 

@@ -168,7 +168,8 @@ pub fn abandon(
 }
 
 /// Ends an attempt whose body never started. A first attempt leaves nothing behind, whatever its
-/// binding.
+/// binding; a later one gives its number back, so that numbers count bodies that started, or may have.
+/// Its fence is used up: a copy of its `begin` may still arrive.
 pub fn release(
     record: Option<Living>,
     attempt: &AttemptId,
@@ -177,7 +178,10 @@ pub fn release(
 ) -> Step<Updated> {
     let write = |head: &Head| match head.attempt.number {
         1 => Write::Delete,
-        _ => free(head, binding, retention),
+        number => {
+            let attempt = AttemptId { number: number.saturating_sub(1), ..head.attempt };
+            free(&Head { attempt, ..*head }, binding, retention)
+        }
     };
     if let Some(Living { head, .. }) = record
         && head.state == State::Taken

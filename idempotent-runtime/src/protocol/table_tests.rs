@@ -139,6 +139,8 @@ enum Then {
     Becomes(State, Duration),
     /// Free for this long, and bound to its payload.
     StaysBound(Duration),
+    /// Free for this long, with the number of the attempt before, and its payload if that stays bound.
+    Released(Binding, Duration),
     /// As it was, for at least this long.
     LivesFor(Duration),
 }
@@ -156,6 +158,14 @@ impl Then {
                 Write::Put { head, ttl }
             }
             Self::LivesFor(ttl) => Write::Extend { ttl },
+            Self::Released(binding, ttl) => {
+                let mut head = Head { state: State::FailedFree, ..before.head };
+                head.attempt.number -= 1;
+                if binding == Binding::Lifted {
+                    head.attempt.fingerprint = None;
+                }
+                Write::Put { head, ttl }
+            }
             Self::StaysBound(ttl) => {
                 Write::Put { head: Head { state: State::FailedFree, ..before.head }, ttl }
             }

@@ -28,7 +28,8 @@ impl Way {
         }
     }
 
-    /// Brings a key to where an attempt with the first payload has ended this way.
+    /// Brings a key to where an attempt with the first payload has ended this way. Returns its request,
+    /// and the attempt as the record keeps it.
     async fn end(self, bench: &Bench<'_>, binding: Binding) -> (BeginRequest, AttemptId) {
         let mut request = asking_with(payloads()[0]);
         let mut attempt = bench.granted(&request).await;
@@ -38,6 +39,9 @@ impl Way {
             attempt = bench.granted(&request).await;
         }
         assert_eq!(self.send(bench, &attempt, binding).await, Updated::Done, "{self:?}");
+        if matches!(self, Self::Release) {
+            attempt.number -= 1;
+        }
         (request, attempt)
     }
 }
