@@ -57,7 +57,7 @@ fn code(kind: ProblemType) -> u16 {
     match (kind, kind.status()) {
         (ProblemType::DUPLICATE | ProblemType::RESULT_NOT_RETAINED, _) => 6,
         (problem::FORM_TOKEN_USED, _) => 6,
-        (ProblemType::OUTCOME_UNKNOWN, _) | (_, 422) => 9,
+        (ProblemType::OUTCOME_UNKNOWN | ProblemType::FAILED_BEFORE, _) | (_, 422) => 9,
         (problem::BODY_INCOMPLETE, _) | (_, 409) => 10,
         (_, 400 | 413) => 3,
         (_, 403) => 7,

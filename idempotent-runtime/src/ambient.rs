@@ -2,18 +2,26 @@
 //!
 //! A function without a `key` argument takes its key from here. Calling one operation twice under
 //! one ambient token is, by definition, a duplicate.
+//!
+//! An adapter that has to act on the outcome, such as one that settles messages, learns it by
+//! [`reported`]: the function's own error type does not tell a refusal from a failure.
 
+use crate::error::{Error, ErrorKind};
 use crate::key::{Encoded, KeyPart};
+use crate::observe::Ending;
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 tokio::task_local! {
     static AMBIENT: Ambient;
+    static REPORT: Cell<Option<CallReport>>;
 }
 
 /// Token and scope of the request that is being handled.
 ///
-/// `Debug` shows only whether a token and a scope are set.
+/// `Debug` shows of token and scope only whether they are set.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ambient {
@@ -21,6 +29,8 @@ pub struct Ambient {
     pub token: Option<String>,
     /// Tenant or principal, encoded. A function's own scope is added to it.
     pub scope: Option<Encoded>,
+    /// The number of times that a body may start under one record.
+    pub max_attempts: Option<u32>,
 }
 
 impl Ambient {
@@ -42,6 +52,47 @@ impl Ambient {
         self.scope = Some(Encoded::of(&scope));
         self
     }
+
+    /// Limits the number of times that a body may start under one record.
+    ///
+    /// A call that would start it once more does not run: its record becomes that of a final failure,
+    /// and the call is refused with [`FailedBefore`](ErrorKind::FailedBefore). Starts are counted by
+    /// the record, in all processes; one of a process that died counts, and an attempt that was
+    /// granted and never started does not. Calls inside a body are not limited by this.
+    #[must_use]
+    pub fn max_attempts(mut self, starts: u32) -> Self {
+        self.max_attempts = Some(starts);
+        self
+    }
+}
+
+/// The end of a call, for adapters that act on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallReport {
+    /// The outcome, as metrics count it.
+    pub ending: Ending,
+    /// The kind of the error, if the call was refused.
+    pub refusal: Option<ErrorKind>,
+    /// The time after which a retry makes sense, if the call was refused and it is known.
+    pub retry_after: Option<Duration>,
+    /// The operation has failed for good: its error is kept, or it is not tried again.
+    pub is_final: bool,
+}
+
+impl CallReport {
+    pub(crate) fn new(ending: Ending) -> Self {
+        Self { ending, refusal: None, retry_after: None, is_final: false }
+    }
+
+    pub(crate) fn refused(error: &Error) -> Self {
+        Self {
+            refusal: Some(error.kind()),
+            retry_after: error.retry_after(),
+            is_final: error.kind() == ErrorKind::FailedBefore,
+            ..Self::new(error.kind().into())
+        }
+    }
 }
 
 impl fmt::Debug for Ambient {
@@ -50,6 +101,7 @@ impl fmt::Debug for Ambient {
             .debug_struct("Ambient")
             .field("token", &self.token.as_ref().map(|_| format_args!("..")))
             .field("scope", &self.scope.as_ref().map(|_| format_args!("..")))
+            .field("max_attempts", &self.max_attempts)
             .finish()
     }
 }
@@ -78,6 +130,44 @@ pub fn scope<F: Future>(ambient: Ambient, future: F) -> impl Future<Output = F::
     AMBIENT.scope(ambient, future)
 }
 
+/// Runs `future` as [`scope`] does, and returns with its output the end of the last call that it made.
+/// `None` if it made none.
+///
+/// ```
+/// use idempotent_runtime::ambient::{self, Ambient};
+/// use idempotent_runtime::observe::Ending;
+/// use idempotent_runtime::{Error, idempotent};
+///
+/// #[idempotent(mode = "strong")]
+/// async fn greet(name: &str) -> Result<String, Error> {
+///     Ok(format!("hello {name}"))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let request = Ambient::new().token("7f3b");
+/// for expected in [Ending::Executed, Ending::Replayed] {
+///     let (_, report) = ambient::reported(request.clone(), greet("Ada")).await;
+///     assert_eq!(report.map(|report| report.ending), Some(expected));
+/// }
+/// # }
+/// ```
+///
+/// A call inside the body of another one ends before it, so that the outer one is reported. A call in
+/// another task is not reported.
+pub async fn reported<F: Future>(ambient: Ambient, future: F) -> (F::Output, Option<CallReport>) {
+    let reports = async {
+        let output = scope(ambient, future).await;
+        (output, REPORT.with(Cell::take))
+    };
+    REPORT.scope(Cell::new(None), reports).await
+}
+
+/// Leaves the end of a call for [`reported`].
+pub(crate) fn report(report: CallReport) {
+    let _ = REPORT.try_with(|last| last.set(Some(report)));
+}
+
 /// Calls `read` with `ambient` as the ambient token and scope, as [`scope`] does for a future.
 pub fn sync_scope<R>(ambient: Ambient, read: impl FnOnce() -> R) -> R {
     AMBIENT.sync_scope(ambient, read)
@@ -100,7 +190,9 @@ mod tests {
     #[test]
     fn what_is_in_place_is_not_shown() {
         let ambient = Ambient::new().token("7f3a").scope("tenant-1");
-        assert_eq!(format!("{ambient:?}"), "Ambient { token: Some(..), scope: Some(..) }");
-        assert_eq!(format!("{:?}", Ambient::new()), "Ambient { token: None, scope: None }");
+        let shown = "Ambient { token: Some(..), scope: Some(..), max_attempts: None }";
+        assert_eq!(format!("{ambient:?}"), shown);
+        let shown = "Ambient { token: None, scope: None, max_attempts: None }";
+        assert_eq!(format!("{:?}", Ambient::new()), shown);
     }
 }

@@ -98,10 +98,11 @@ impl Begin {
                 (Self::Indeterminate { attempt: number }, Ending::Indeterminate)
             }
             found @ (NotGranted::OverLimit { .. }
+            | NotGranted::Exhausted { .. }
             | NotGranted::Refused(_)
             | NotGranted::TooLate(_)) => {
                 let error = call.refusal(found);
-                end.ends(error.kind().into());
+                end.refused(&error);
                 return Err(error);
             }
         };
@@ -138,7 +139,12 @@ impl Stored {
             let key = LoggedKey { key: &self.key, in_full }.to_string();
             Error::new(kind, &self.operation).with_key(key)
         };
-        let Some(value) = &self.value else { return Err(fault(ErrorKind::ResultUnavailable)) };
+        let Some(value) = &self.value else {
+            return Err(fault(match self.kind {
+                Kind::Value => ErrorKind::ResultUnavailable,
+                Kind::Error => ErrorKind::FailedBefore,
+            }));
+        };
         engine.values.read(self.kind, &self.key, value, Codecs::decode).map_err(|error| {
             fault(ErrorKind::Undecodable).with_message(error.to_string()).with_source(error)
         })
@@ -200,7 +206,7 @@ impl Attempt {
     pub fn refused(mut self, error: StoreError) -> Error {
         let operation = self.attempt.state().operation.clone();
         let error = Error::from_store(error, &operation).after_the_body_ran();
-        self.end.ends(error.kind().into());
+        self.end.refused(&error);
         error
     }
 

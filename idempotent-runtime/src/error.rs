@@ -84,6 +84,9 @@ pub enum ErrorKind {
     Unrecorded,
     /// The operation succeeded before, but its value was not kept.
     ResultUnavailable,
+    /// The operation failed before for good: its error was not kept, or its body has started as often
+    /// as it may.
+    FailedBefore,
     /// The stored value does not fit the type, the codec or the format version.
     Undecodable,
     /// The instance or the function is misconfigured.
@@ -108,6 +111,7 @@ impl ErrorKind {
             Self::Superseded => "superseded by another attempt or by an operator",
             Self::Unrecorded => "done, but the result is not recorded",
             Self::ResultUnavailable => "done before, but the result was not kept",
+            Self::FailedBefore => "failed before, for good",
             Self::Undecodable => "the stored result cannot be read",
             Self::Misconfigured => "set up wrongly",
         }

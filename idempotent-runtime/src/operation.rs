@@ -428,7 +428,7 @@ impl<'a> Operation<'a> {
     /// The call was refused for a reason that has no variant in [`Begin`].
     pub async fn begin(&self) -> Result<Begin, Error> {
         let mut end = CallEnd::new(self.name.clone());
-        let call = self.prepare().inspect_err(|error| end.ends(error.kind().into()))?;
+        let call = self.prepare().inspect_err(|error| end.refused(error))?;
         let acquired = match acquire_now(&call) {
             FirstStep::Acquired(acquired) => acquired,
             FirstStep::Waits(awaited) => acquire(&call, awaited).await,

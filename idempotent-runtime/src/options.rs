@@ -72,6 +72,8 @@ pub(crate) struct Policy {
     pub(crate) on_store_error: OnStoreError,
     pub(crate) on_unrecorded: OnUnrecorded,
     pub(crate) max_value_bytes: usize,
+    /// The number of times that the body may start under one record, if that is limited.
+    pub(crate) max_attempts: Option<u32>,
     /// `Some(0)` if the body must not run.
     pub(crate) max_concurrent: Option<usize>,
     /// The payload that may follow an attempt that ends without an answer.
@@ -104,6 +106,7 @@ impl Policy {
             on_store_error: options.on_store_error.unwrap_or(config.on_store_error),
             on_unrecorded: options.on_unrecorded.unwrap_or(config.on_unrecorded),
             max_value_bytes: config.max_value_bytes,
+            max_attempts: None,
             max_concurrent: match options.runs {
                 Runs::Granted => config.max_concurrent,
                 Runs::Never => Some(0),

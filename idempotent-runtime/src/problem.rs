@@ -107,9 +107,13 @@ impl From<&Error> for Problem {
             (BodyRun::Ran, _) => "it was handled",
             (BodyRun::Unknown, _) => "it is unknown whether it was handled",
             // To the client, this request and the earlier one are the same.
-            (_, ErrorKind::Duplicate | ErrorKind::ResultUnavailable | ErrorKind::Undecodable) => {
-                "it was not handled again"
-            }
+            (
+                _,
+                ErrorKind::Duplicate
+                | ErrorKind::ResultUnavailable
+                | ErrorKind::FailedBefore
+                | ErrorKind::Undecodable,
+            ) => "it was not handled again",
             (BodyRun::DidNotRun, _) => "it was not handled",
         };
         let kind = ProblemType::from(error.kind());
@@ -207,7 +211,12 @@ mod tests {
 
     #[test]
     fn what_was_handled_before_is_not_said_to_be_unhandled() {
-        for kind in [ErrorKind::Duplicate, ErrorKind::ResultUnavailable, ErrorKind::Undecodable] {
+        for kind in [
+            ErrorKind::Duplicate,
+            ErrorKind::ResultUnavailable,
+            ErrorKind::FailedBefore,
+            ErrorKind::Undecodable,
+        ] {
             let problem = Problem::from(&Error::new(kind, &"o".into()));
             assert!(problem.to_json().contains("(it was not handled again)"), "{problem}");
         }

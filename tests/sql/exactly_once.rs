@@ -91,6 +91,8 @@ pub(crate) fn answers() -> idempotent_runtime::AnswerPolicy<i64, Failed> {
 macro_rules! exactly_once {
     ($pool:ty, $insert:literal, $count:literal) => {
         use crate::exactly_once::{Body, DroppedAfter, Failed, answers, unique};
+        use idempotent_runtime::ambient::{self, Ambient};
+        use idempotent_runtime::store::State;
         use idempotent_runtime::testing::Ledger;
         use idempotent_runtime::{Begin, ErrorKind, Idempotency, Mode, Outcome};
         use idempotent_sql::{CommitExt as _, Lent, TransactExt as _};
@@ -193,6 +195,25 @@ macro_rules! exactly_once {
             assert_eq!((bench.rows(&key).await, bench.attempts(&key).await), (0, 1));
             bench.charge(&key, Body::Succeeds).await.unwrap();
             assert_eq!((bench.rows(&key).await, bench.attempts(&key).await), (1, 2));
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn body_that_has_started_as_often_as_it_may_does_not_start_again() {
+            let (bench, key) = (bench(5).await, unique("exhausted"));
+            let limited = || Ambient::new().max_attempts(2);
+            for _ in 0..2 {
+                let failed = ambient::scope(limited(), bench.charge(&key, Body::Fails)).await;
+                assert!(matches!(failed, Err(Failed::Busy)), "{failed:?}");
+            }
+            for _ in 0..2 {
+                let call = bench.charge(&key, Body::Succeeds);
+                let (refused, report) = ambient::reported(limited(), call).await;
+                assert!(refused.unwrap_err().is_refused("FailedBefore"));
+                assert!(report.unwrap().is_final);
+                let record = bench.idem.operation("charge").key(&*key).get().await.unwrap();
+                assert_eq!(record.unwrap().head.state, State::FailedFinal);
+            }
+            assert_eq!((bench.rows(&key).await, bench.bodies.ran(&key)), (0, 2));
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -59,7 +59,7 @@ pub(super) fn part(kind: ProblemType, settings: &Settings) -> Option<Part> {
         ProblemType::MISSING_KEY => {
             Part::possible_if(!guards_exchange || settings.presence == Presence::Required)
         }
-        ProblemType::DUPLICATE => Part::possible_if(!guards_exchange),
+        ProblemType::DUPLICATE | ProblemType::FAILED_BEFORE => Part::possible_if(!guards_exchange),
         ProblemType::PAYLOAD_MISMATCH => {
             Part::possible_if(!guards_exchange || settings.payload != Payload::Ignored)
         }

@@ -98,17 +98,17 @@ fn variations() -> Vec<(IdempotencyLayer, &'static [&'static str], &'static [&'s
         (layer().new_keys_per_scope(1, hour), &["too-many-keys"], &[]),
         (layer().key_from(body_key()), &[], &[]),
         // Functions further in refuse too.
-        (layer().ambient_only(), &["missing-key", "duplicate"], of_exchanges),
+        (layer().ambient_only(), &["missing-key", "duplicate", "failed-before"], of_exchanges),
         // The body is read for its key.
         (
             layer().ambient_only().key_from(body_key()),
-            &["missing-key", "duplicate"],
+            &["missing-key", "duplicate", "failed-before"],
             &["overloaded", "handler-failed"],
         ),
         // Keys are not counted where nothing is stored.
         (
             layer().ambient_only().new_keys_per_scope(1, hour),
-            &["missing-key", "duplicate"],
+            &["missing-key", "duplicate", "failed-before"],
             of_exchanges,
         ),
     ]

@@ -4,6 +4,8 @@
 use super::Ending;
 #[cfg(feature = "metrics")]
 use super::names;
+use crate::ambient::{self, CallReport};
+use crate::error::Error;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
 use crate::store::{Maintenance, Usage, Verb};
@@ -29,25 +31,38 @@ impl fmt::Display for LoggedKey<'_> {
 #[derive(Debug)]
 pub(crate) struct CallEnd {
     operation: OperationName,
-    ending: Option<Ending>,
+    report: Option<CallReport>,
 }
 
 impl CallEnd {
     pub(crate) fn new(operation: OperationName) -> Self {
-        Self { operation, ending: None }
+        Self { operation, report: None }
     }
 
     pub(crate) fn ends(&mut self, ending: Ending) {
-        self.ending = Some(ending);
+        self.report = Some(CallReport::new(ending));
+    }
+
+    /// It ends with an error that is kept: its own, or that of an earlier call.
+    pub(crate) fn ends_finally(&mut self, ending: Ending) {
+        self.report = Some(CallReport { is_final: true, ..CallReport::new(ending) });
+    }
+
+    pub(crate) fn refused(&mut self, error: &Error) {
+        self.report = Some(CallReport::refused(error));
     }
 }
 
 impl Drop for CallEnd {
     fn drop(&mut self) {
-        let ending = self.ending.unwrap_or_else(|| {
-            if std::thread::panicking() { Ending::Panicked } else { Ending::Cancelled }
+        let report = self.report.unwrap_or_else(|| {
+            CallReport::new(match std::thread::panicking() {
+                true => Ending::Panicked,
+                false => Ending::Cancelled,
+            })
         });
-        ended(&self.operation, ending);
+        ambient::report(report);
+        ended(&self.operation, report.ending);
     }
 }
 

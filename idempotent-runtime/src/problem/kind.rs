@@ -91,6 +91,14 @@ impl ProblemType {
         Ending::Unreadable,
     );
 
+    /// It failed before, for good, and its answer was not retained.
+    pub const FAILED_BEFORE: Self = Self::new(
+        "failed-before",
+        409,
+        "this request failed before and is not tried again",
+        Ending::Rejected,
+    );
+
     /// It was done before, and its answer cannot be read.
     pub const RESULT_UNREADABLE: Self = Self::new(
         "result-unreadable",
@@ -142,6 +150,7 @@ impl ProblemType {
         Self::SUPERSEDED,
         Self::NOT_RECORDED,
         Self::RESULT_NOT_RETAINED,
+        Self::FAILED_BEFORE,
         Self::RESULT_UNREADABLE,
         Self::STORE_UNAVAILABLE,
         Self::STORE_FULL,
@@ -206,6 +215,7 @@ impl From<ErrorKind> for ProblemType {
             ErrorKind::Superseded => Self::SUPERSEDED,
             ErrorKind::Unrecorded => Self::NOT_RECORDED,
             ErrorKind::ResultUnavailable => Self::RESULT_NOT_RETAINED,
+            ErrorKind::FailedBefore => Self::FAILED_BEFORE,
             ErrorKind::Undecodable => Self::RESULT_UNREADABLE,
         }
     }

@@ -4,6 +4,7 @@ use super::site::{PATIENT, Site};
 use super::subject::connect;
 use crate::exactly_once::unique;
 use crate::proxy::{Fault, Protocol, Proxy};
+use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::testing::scoped;
 use idempotent_runtime::{AnswerPolicy, Begin, Config, Error, Idempotency, Mode, idempotent};
 use idempotent_sql::{
@@ -188,6 +189,22 @@ async fn transaction_of_the_caller_commits_record_and_rows() {
         assert_eq!(paid.is_err(), fails);
     }
     assert_eq!(bench.rows(&key), "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn transaction_of_the_caller_ends_a_key_whose_body_has_started_as_often_as_it_may() {
+    let (bench, key) = (bench().await, unique("exhausted"));
+    let mut client = connect(&bench.database.url()).await;
+    for is_final in [false, true, true] {
+        let mut tx = client.transaction().await.unwrap();
+        let paid = scoped(bench.idem.clone(), pay(&mut tx, &key, true));
+        let (paid, report) = ambient::reported(Ambient::new().max_attempts(1), paid).await;
+        tx.commit().await.unwrap();
+        assert!(paid.is_err() && report.unwrap().is_final == is_final, "{paid:?}");
+    }
+    let state = "SELECT state FROM idempotent_records";
+    assert_eq!(bench.database.execute(state), "failed");
+    assert_eq!(bench.rows(&key), "0");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,7 +21,7 @@ use crate::key::RecordKey;
 use crate::observe::{self, StoreTimer};
 use crate::operation_name::OperationName;
 use crate::outcome::Recorded;
-use crate::protocol::{Action, Exchange, StoreExt as _, Update, Updated};
+use crate::protocol::{Action, Exchange, Failure, StoreExt as _, Update, Updated};
 use crate::race::{First, race};
 use crate::store::{Answer, AttemptId, StoreError, StoreErrorKind, StoreFuture, Swap, Verb};
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub(crate) struct AttemptGuard<'a> {
     copies: Copies,
     choices: Choices,
     planned: Recorded,
+    /// It ends with an error that is kept.
+    fails_finally: bool,
     waiters: MaybeWaiters,
 }
 
@@ -99,7 +101,8 @@ impl<'a> AttemptGuard<'a> {
             observe::in_flight(|| registry.count());
         }
         let (phase, planned) = (Phase::Granted, Recorded::No);
-        Self { instance, state, phase, copies, choices, planned, waiters }
+        let fails_finally = false;
+        Self { instance, state, phase, copies, choices, planned, fails_finally, waiters }
     }
 
     /// An attempt of a disabled instance: it holds nothing, and nothing follows it.
@@ -111,7 +114,8 @@ impl<'a> AttemptGuard<'a> {
         let state = Arc::new(AttemptState::new(operation, key, id, &terms, 0, parent));
         let choices = Choices { mode: Mode::Window, hold: Hold::Window, ..choices };
         let (phase, copies, planned) = (Phase::Started, Copies::Answered, Recorded::No);
-        Self { instance, state, phase, copies, choices, planned, waiters: None }
+        let (fails_finally, waiters) = (false, None);
+        Self { instance, state, phase, copies, choices, planned, fails_finally, waiters }
     }
 
     /// Makes sure that the body may start: the answer to `begin` may have taken long to come, and a
@@ -249,9 +253,16 @@ impl<'a> AttemptGuard<'a> {
         self.planned
     }
 
+    /// `true` if the end that was recorded, or is being recorded, is an error that is kept.
+    pub(crate) fn fails_finally(&self) -> bool {
+        self.fails_finally
+    }
+
     /// Notes what `end` records. Here, where it fits beside the other choices: in the future of a
     /// call it would have to be held while the store is waited for.
     fn plan(&mut self, end: &End) {
+        self.fails_finally =
+            self.choices.hold != Hold::Window && matches!(end, End::Fail(Failure::Final(_)));
         self.planned = match end {
             _ if self.choices.hold == Hold::Window => Recorded::No,
             End::Complete { value: None, .. } | End::Committed { value: None, .. }
@@ -277,6 +288,7 @@ impl<'a> AttemptGuard<'a> {
             copies: self.copies,
             choices: self.choices,
             planned: self.planned,
+            fails_finally: self.fails_finally,
             waiters: self.waiters.take(),
         };
         // What is dropped here is an empty shell.

@@ -43,8 +43,11 @@ pub(crate) fn prepare_within<'a>(
     call: Call<'a>,
 ) -> Result<Prepared<'a>, Error> {
     let config = engine.config.load();
-    let policy = Policy::of(call.options, &config)
+    let mut policy = Policy::of(call.options, &config)
         .map_err(|text| Error::new(ErrorKind::Misconfigured, &call.operation).with_message(text))?;
+    // A limit of what the adapter calls, and not of what that calls in its body.
+    policy.max_attempts = ambient::with(|ambient| ambient?.max_attempts)
+        .filter(|_| policy.mode != Mode::Window && current::enclosing().is_none());
     let key = record_key(&call, &config)?;
     drop(config);
     if policy.mode != Mode::Window {

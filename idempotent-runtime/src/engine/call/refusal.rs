@@ -15,8 +15,16 @@ impl Prepared<'_> {
             NotGranted::Succeeded { .. } if self.policy.mode != Mode::Strong => {
                 self.error(ErrorKind::Duplicate)
             }
-            NotGranted::Succeeded { .. } | NotGranted::FailedFinal { .. } => {
-                self.error(ErrorKind::ResultUnavailable)
+            NotGranted::Succeeded { .. } => self.error(ErrorKind::ResultUnavailable),
+            NotGranted::FailedFinal { .. } => {
+                self.error(ErrorKind::FailedBefore).with_message("its error was not kept")
+            }
+            NotGranted::Exhausted { max_attempts } => {
+                let text = format!(
+                    "the body has started {max_attempts} times without an answer, as often as \
+                     `max_attempts` allows"
+                );
+                self.error(ErrorKind::FailedBefore).with_message(text)
             }
             NotGranted::InFlight { lease_left } => self.in_progress(lease_left),
             NotGranted::FailedTwice => self.after_failures(MOST_FAILED),

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 /// The answer to a call that could not be made.
 pub(super) fn refuse<T, E>(error: Error, answers: &AnswerPolicy<T, E>) -> E {
     let mut end = CallEnd::new(error.operation().to_owned().into());
-    end.ends(Ending::from(error.kind()));
+    end.refused(&error);
     (answers.refuse)(error)
 }
 
@@ -68,7 +68,7 @@ pub(super) fn decide<'a, T, E>(
         NotGranted::FailedFinal { value: Some(value), .. } => {
             match replay_error(call, answers, &value) {
                 Ok(error) => {
-                    end.ends(Ending::Replayed);
+                    end.ends_finally(Ending::Replayed);
                     return ControlFlow::Break(Err(error));
                 }
                 Err(error) => error,
@@ -76,7 +76,7 @@ pub(super) fn decide<'a, T, E>(
         }
         found => call.refusal(found),
     };
-    end.ends(Ending::from(error.kind()));
+    end.refused(&error);
     ControlFlow::Break(Err((answers.refuse)(error)))
 }
 
@@ -135,8 +135,9 @@ pub(super) fn conclude<T, E>(
     let operation = &attempt.state().operation;
     match (answer, ended) {
         (Ok(_), Ok(Updated::Superseded)) => {
-            end.ends(Ending::Superseded);
-            Err((answers.refuse)(attempt.error(ErrorKind::Superseded)))
+            let error = attempt.error(ErrorKind::Superseded);
+            end.refused(&error);
+            Err((answers.refuse)(error))
         }
         (Ok(value), ended) => {
             end.ends(Ending::Executed);
@@ -150,16 +151,18 @@ pub(super) fn conclude<T, E>(
                 // Nothing was to be recorded: the caller loses nothing by it.
                 Ok(Updated::Gone) | Err(_) if planned == Recorded::No => planned,
                 Ok(Updated::Gone) if attempt.on_unrecorded() == OnUnrecorded::Error => {
-                    return Err((answers.refuse)(gone(attempt)));
+                    let error = gone(attempt);
+                    end.refused(&error);
+                    return Err((answers.refuse)(error));
                 }
                 Ok(Updated::Gone) => Recorded::No,
                 Err(error) => {
                     if attempt.on_unrecorded() == OnUnrecorded::Error {
                         let text = error.to_string();
                         let error = attempt.error(ErrorKind::Unrecorded).with_source(error);
-                        return Err((answers.refuse)(
-                            error.with_message(text).after_the_body_ran(),
-                        ));
+                        let error = error.with_message(text).after_the_body_ran();
+                        end.refused(&error);
+                        return Err((answers.refuse)(error));
                     }
                     Recorded::NotYet
                 }
@@ -168,10 +171,15 @@ pub(super) fn conclude<T, E>(
             Ok(Outcome { value, replayed: false, attempt: number, recorded })
         }
         (Err(error), ended) => {
-            if let Ok(Updated::Superseded) = ended {
+            let is_superseded = matches!(ended, Ok(Updated::Superseded));
+            if is_superseded {
                 observe::rare(names::FAILED_LATE, operation);
             }
-            end.ends(Ending::Failed);
+            // Of a superseded attempt, the answer of the other one counts.
+            match attempt.fails_finally() && !is_superseded {
+                true => end.ends_finally(Ending::Failed),
+                false => end.ends(Ending::Failed),
+            }
             Err(error)
         }
     }

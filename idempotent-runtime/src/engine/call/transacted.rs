@@ -14,9 +14,9 @@ use super::unrecorded::{Effects, kept, run_unrecorded, source_rolls_back, unknow
 use crate::answer_policy::AnswerPolicy;
 use crate::backoff::Backoff;
 use crate::config::Mode;
-use crate::engine::attempt::AttemptGuard;
 use crate::engine::attempt::admission::Permit;
 use crate::engine::attempt::release::release_first;
+use crate::engine::attempt::{AttemptGuard, End};
 use crate::engine::flight::{
     Awaited, NotGranted, Participant, Prepared, look, take_the_lead, while_disabled,
 };
@@ -25,7 +25,7 @@ use crate::error::{Error, ErrorKind};
 use crate::observe::{CallEnd, Ending};
 use crate::outcome::Outcome;
 use crate::protocol::{
-    Begun, Claimed, OpenTransaction as _, TransactionClaim, TransactionSource, Updated,
+    Begun, Claimed, Failure, OpenTransaction as _, TransactionClaim, TransactionSource, Updated,
 };
 use crate::race::{First, race};
 use crate::store::{Seen, StoreError, StoreErrorKind, Swap, Token, Watch};
@@ -70,7 +70,7 @@ where
             // The body ran in an earlier round, and was rolled back.
             Err(found) if left + 1 < ROUNDS && !found.is_answer() => {
                 let error = call.refusal(found).after_the_body_ran();
-                end.ends(Ending::from(error.kind()));
+                end.refused(&error);
                 return Err((answers.refuse)(error));
             }
             Err(found) => {
@@ -99,7 +99,7 @@ where
                 warn_of_kept(&error);
                 return conclude(&attempt, &answers, answer, Ok(Updated::Gone), &mut end);
             }
-            end.ends(Ending::from(ErrorKind::Misconfigured));
+            end.refused(&error);
             return Err((answers.refuse)(error));
         };
         if let Err(error) = &answer
@@ -129,8 +129,9 @@ where
             finish.run().await
         });
         let Some((attempt, finished)) = finished.await else {
-            end.ends(Ending::Indeterminate);
-            return Err((answers.refuse)(call.blame(unknown(&call.operation))));
+            let error = call.blame(unknown(&call.operation));
+            end.refused(&error);
+            return Err((answers.refuse)(error));
         };
         let error = match finished {
             Finished::Recorded(updated) => {
@@ -150,7 +151,7 @@ where
             }
             Finished::Unknown(error) => call.blame(unknown(&call.operation)).with_source(error),
         };
-        end.ends(Ending::from(error.kind()));
+        end.refused(&error);
         return Err((answers.refuse)(error));
     }
 }
@@ -222,8 +223,13 @@ async fn acquire<'a, S: TransactionSource>(
                 };
                 let waiters = Some(Box::new(participant) as _);
                 let locks_store = transaction.locks_store();
+                let exhausted = call.is_exhausted(&attempt);
                 let attempt = call.granted_by_transaction(attempt, waiters, permit, locks_store);
-                return Ok(Held { transaction, seen, before, attempt });
+                let held = Held { transaction, seen, before, attempt };
+                return match exhausted {
+                    Some(exhausted) => Err(give_up(call, source, held, exhausted).await),
+                    None => Ok(held),
+                };
             }
             Claimed::Answered(begun) => begun,
             Claimed::Held | Claimed::Outdated => {
@@ -255,6 +261,31 @@ async fn acquire<'a, S: TransactionSource>(
             }
         }
     }
+}
+
+/// Records the final failure of a key whose body has started as often as it may.
+async fn give_up<S: TransactionSource>(
+    call: &Prepared<'_>,
+    source: &S,
+    held: Held<'_, S::Transaction>,
+    exhausted: NotGranted,
+) -> NotGranted {
+    let Held { transaction, seen, attempt, .. } = held;
+    let end = End::Fail(Failure::Final(None));
+    let finish = Finish {
+        key: call.key.clone(),
+        token: attempt.state().id().token,
+        swap: attempt.swap(&end).map(|swap| Swap { seen, ..swap }),
+        effects: Effects::Kept,
+        patience: call.policy.lease,
+        attempt: attempt.into_owned(),
+        end,
+        transaction,
+        source: source.clone(),
+    };
+    // A failure that is not recorded is found again by the next call.
+    drop(uninterrupted(finish.run()).await);
+    exhausted
 }
 
 /// The permit of a body that may run, or the answer to a call that may not.

@@ -9,12 +9,12 @@ use super::run::{conclude, decide, end_of, refuse, unprotected};
 use super::transacted::permit;
 use crate::answer_policy::AnswerPolicy;
 use crate::config::Mode;
-use crate::engine::attempt::AttemptGuard;
+use crate::engine::attempt::{AttemptGuard, End};
 use crate::engine::flight::{NotGranted, Prepared, while_disabled};
 use crate::error::{Error, ErrorKind};
 use crate::observe::{CallEnd, Ending};
 use crate::outcome::Outcome;
-use crate::protocol::{Claimed, OpenTransaction, TransactionClaim, Updated};
+use crate::protocol::{Claimed, Failure, OpenTransaction, TransactionClaim, Updated};
 use crate::store::{Seen, StoreError, Swap, Swapped, Token};
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -81,7 +81,16 @@ async fn claim<'a>(
     match claimed {
         Ok(Claimed::Granted { attempt, seen, .. }) => {
             let locks_store = transaction.locks_store();
-            Ok((call.granted_by_transaction(attempt, None, permit, locks_store), seen))
+            let exhausted = call.is_exhausted(&attempt);
+            let mut attempt = call.granted_by_transaction(attempt, None, permit, locks_store);
+            let Some(exhausted) = exhausted else { return Ok((attempt, seen)) };
+            let end = End::Fail(Failure::Final(None));
+            if let Some(swap) = attempt.swap(&end) {
+                let written = transaction.swap(&call.key, Swap { seen, ..swap }).await;
+                written.map_err(NotGranted::Refused)?;
+            }
+            attempt.ended_in_transaction(&end, None);
+            Err(exhausted)
         }
         Ok(Claimed::Answered(begun)) => Err(NotGranted::from_answer(Ok(begun))),
         Ok(Claimed::Held | Claimed::Outdated) => {
@@ -115,7 +124,7 @@ impl<T, E> Within<'_, T, E> {
             // It is the caller's to roll back: the transaction may be unusable.
             (Ok(_), Err(error)) => {
                 let error = self.call.store_error(error).after_the_body_ran();
-                self.end.ends(Ending::from(error.kind()));
+                self.end.refused(&error);
                 Err((self.answers.refuse)(error))
             }
             (answer, settled) => {

@@ -5,8 +5,8 @@ use super::not_granted::NotGranted;
 use super::participant::Participant;
 use super::prepared::Prepared;
 use crate::engine::attempt::admission::Permit;
-use crate::engine::attempt::{AttemptGuard, MaybeWaiters};
-use crate::protocol::Begun;
+use crate::engine::attempt::{AttemptGuard, End, MaybeWaiters};
+use crate::protocol::{Begun, Failure};
 use std::sync::Arc;
 
 /// An attempt, or the reason why there is none.
@@ -24,6 +24,12 @@ pub(in crate::engine) fn grant<'a>(
         let waiters = participant.map(|participant| Box::new(participant) as _);
         let granted =
             |waiters: MaybeWaiters, permit| call.granted(id, sent_at, copies, waiters, permit);
+        if let Some(exhausted) = call.is_exhausted(&id) {
+            // Recorded at once in a local store, and otherwise by the keeper. A failure that is not
+            // recorded is found again by the next call.
+            drop(granted(waiters, None).end(End::Fail(Failure::Final(None))));
+            return Err(exhausted);
+        }
         let permit = match (permit, call.policy.max_concurrent) {
             (None, Some(limit)) => match call.engine().admission.run(limit) {
                 Ok(permit) => Some(permit),

@@ -32,6 +32,10 @@ pub(crate) enum NotGranted {
     Indeterminate {
         number: u32,
     },
+    /// The body has started as often as it may. The record is that of a final failure.
+    Exhausted {
+        max_attempts: u32,
+    },
     /// As many attempts run in this process as may.
     OverLimit {
         limit: usize,

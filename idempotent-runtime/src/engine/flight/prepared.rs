@@ -1,6 +1,7 @@
 //! A call that can be made, as its flight and its attempt see it.
 
 use super::engine::Engine;
+use super::not_granted::NotGranted;
 use crate::clock::Moment;
 use crate::config::{Abandon, LONGEST, Mode};
 use crate::engine::arc_ref::ArcRef;
@@ -46,6 +47,12 @@ impl<'a> Prepared<'a> {
     pub(crate) fn enclosing_permit(&self) -> Option<Arc<Permit>> {
         let is_limited = self.policy.max_concurrent.is_some() && self.policy.may_run();
         is_limited.then(|| enclosing_permit(self.engine.identity())).flatten()
+    }
+
+    /// The finding of a call whose body would start once more than it may.
+    pub(in crate::engine) fn is_exhausted(&self, granted: &AttemptId) -> Option<NotGranted> {
+        let max_attempts = self.policy.max_attempts?;
+        (granted.number > max_attempts).then_some(NotGranted::Exhausted { max_attempts })
     }
 
     /// A request to begin, to be sent at `now`.
