@@ -58,7 +58,7 @@ fn sources() -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    for package in ["idempotent-runtime", "idempotent-http"] {
+    for package in ["idempotent-runtime", "idempotent-http", "idempotent-queue"] {
         walk(&workspace().join(package).join("src"), &mut found);
     }
     let code = |path: &PathBuf| {

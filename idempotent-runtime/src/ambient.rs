@@ -78,11 +78,14 @@ pub struct CallReport {
     pub retry_after: Option<Duration>,
     /// The operation has failed for good: its error is kept, or it is not tried again.
     pub is_final: bool,
+    /// The number of the attempt that ran the body, if it ran under a record.
+    pub attempt: Option<u32>,
 }
 
 impl CallReport {
-    pub(crate) fn new(ending: Ending) -> Self {
-        Self { ending, refusal: None, retry_after: None, is_final: false }
+    /// The report of a call that was not refused, and has not failed for good.
+    pub fn new(ending: Ending) -> Self {
+        Self { ending, refusal: None, retry_after: None, is_final: false, attempt: None }
     }
 
     pub(crate) fn refused(error: &Error) -> Self {

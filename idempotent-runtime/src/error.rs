@@ -94,6 +94,27 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::MissingKey,
+        Self::InvalidKey,
+        Self::Duplicate,
+        Self::InProgress,
+        Self::Mismatch,
+        Self::Indeterminate,
+        Self::Reentrant,
+        Self::StoreUnavailable,
+        Self::StoreFull,
+        Self::NotReplicated,
+        Self::ShuttingDown,
+        Self::Superseded,
+        Self::Unrecorded,
+        Self::ResultUnavailable,
+        Self::FailedBefore,
+        Self::Undecodable,
+        Self::Misconfigured,
+    ];
+
     /// A short description of this kind.
     pub fn description(self) -> &'static str {
         match self {
@@ -316,6 +337,14 @@ mod tests {
             "orders.create [#0123]: in progress: please wait \
              (the body did not run; retry after 1500 ms)"
         );
+    }
+
+    #[test]
+    fn all_kinds_are_listed_in_their_order() {
+        for (number, kind) in ErrorKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number, "{kind:?}");
+        }
+        assert_eq!(ErrorKind::Misconfigured as usize + 1, ErrorKind::ALL.len());
     }
 
     #[test]

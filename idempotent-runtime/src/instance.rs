@@ -7,7 +7,7 @@ pub use crate::switch::{DISABLED, REQUIRE_INSTALLED};
 use crate::clock::Clock;
 use crate::codec::{Codec, Codecs};
 use crate::config::{Config, ConfigError};
-use crate::engine::{Engine, Instance, Values};
+use crate::engine::{Engine, Instance, Values, scoped};
 use crate::install;
 use crate::key::RecordKey;
 use crate::operation::Operation;
@@ -59,6 +59,14 @@ impl Idempotency {
     /// One was installed before, or the default one has already been used.
     pub fn install(&self) -> Result<(), InstallError> {
         install::install(self.clone())
+    }
+
+    /// Runs `future` with this instance in place of the installed one, for functions that do not name
+    /// another by `with`. It does not cross `tokio::spawn`.
+    ///
+    /// Adapters that are built for an instance call their functions so.
+    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
+        scoped::scope(Arc::clone(self.engine()), future).await
     }
 
     /// Returns the operation with this name, to run it or to manage its records.

@@ -31,12 +31,18 @@ impl fmt::Display for LoggedKey<'_> {
 #[derive(Debug)]
 pub(crate) struct CallEnd {
     operation: OperationName,
+    attempt: Option<u32>,
     report: Option<CallReport>,
 }
 
 impl CallEnd {
     pub(crate) fn new(operation: OperationName) -> Self {
-        Self { operation, report: None }
+        Self { operation, attempt: None, report: None }
+    }
+
+    /// The body ran, as this attempt.
+    pub(crate) fn ran(&mut self, attempt: u32) {
+        self.attempt = Some(attempt);
     }
 
     pub(crate) fn ends(&mut self, ending: Ending) {
@@ -61,7 +67,7 @@ impl Drop for CallEnd {
                 false => Ending::Cancelled,
             })
         });
-        ambient::report(report);
+        ambient::report(CallReport { attempt: self.attempt, ..report });
         ended(&self.operation, report.ending);
     }
 }

@@ -41,7 +41,6 @@ pub use subject::{MAX_SLACK, MemorySubject, Subject};
 
 use crate::instance::Idempotency;
 use std::future::Future;
-use std::sync::Arc;
 
 /// Runs `future` with `instance` in the place of the installed one.
 ///
@@ -66,5 +65,5 @@ use std::sync::Arc;
 /// # Ok(()) }
 /// ```
 pub async fn scoped<F: Future>(instance: Idempotency, future: F) -> F::Output {
-    crate::engine::scoped::scope(Arc::clone(instance.engine()), future).await
+    instance.scope(future).await
 }

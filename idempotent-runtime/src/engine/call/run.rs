@@ -133,6 +133,7 @@ pub(super) fn conclude<T, E>(
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
     let operation = &attempt.state().operation;
+    end.ran(attempt.state().id().number);
     match (answer, ended) {
         (Ok(_), Ok(Updated::Superseded)) => {
             let error = attempt.error(ErrorKind::Superseded);

@@ -1,0 +1,76 @@
+//! Message consumers that settle by what became of the call.
+//!
+//! A broker delivers a message at least once. The handler of a [`Consumer`] is a function with
+//! `#[idempotent]`, and the consumer settles each delivery by the answer of the engine: a message that was
+//! handled before is acknowledged, one that another process is handling comes again later, one that
+//! cannot succeed becomes a dead letter. The record is written before the message is acknowledged, so a
+//! lost acknowledgement leads to a replay.
+//!
+//! ```
+//! use idempotent_queue::memory::MemoryQueue;
+//! use idempotent_queue::{Consumer, Message};
+//! use idempotent_runtime::{Error, Idempotency, idempotent};
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize)]
+//! struct Order {
+//!     id: u64,
+//! }
+//!
+//! // Without a `key`, the message's own `idempotency-key` is the key.
+//! #[idempotent(mode = "strong", expire = "7d")]
+//! async fn on_order(order: Order) -> Result<u64, Error> {
+//!     Ok(order.id)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let queue = MemoryQueue::new();
+//! for _ in 0..2 {
+//!     queue.send(Message::new(r#"{"id":42}"#).with_header("idempotency-key", "order-42"));
+//! }
+//! queue.close();
+//!
+//! let idem = Idempotency::in_memory()?;
+//! Consumer::new(&idem, "orders").max_attempts(5).run(queue.deliveries(), on_order).await?;
+//! assert_eq!(queue.acknowledged().len(), 2, "the second one is a replay");
+//! # Ok(()) }
+//! ```
+//!
+//! # Settlement
+//!
+//! The engine reports what became of the call, so that the function may have any error type.
+//!
+//! | outcome | settlement |
+//! | --- | --- |
+//! | `Ok`; `Duplicate` and `ResultUnavailable`: handled before | [`Ack`](Settlement::Ack) |
+//! | an error of the function that is not final, a panic, `Reentrant` | [`Again`](Settlement::Again), after a pause that grows with the attempts |
+//! | `InProgress`, `Superseded`, `Unrecorded` | [`Again`](Settlement::Again), after the time that the error names |
+//! | an error that is final, `FailedBefore`, `Mismatch`, `MissingKey`, `InvalidKey`; a payload that cannot be decoded | [`DeadLetter`](Settlement::DeadLetter) |
+//! | `Indeterminate`, `Undecodable` | [`Park`](Settlement::Park): a person decides |
+//! | `StoreUnavailable`, `StoreFull`, `NotReplicated`, `ShuttingDown` | [`Pause`](Settlement::Pause): it comes again, and nothing is fetched meanwhile |
+//! | `Misconfigured`; mode `window`, which does not tell whether the work was done | [`Stop`](Settlement::Stop) |
+//!
+//! A function that is not idempotent is settled by its result alone, and a warning says so once.
+//!
+//! # Brokers
+//!
+//! [`Deliveries`] and [`Delivery`] are what a broker's adapter implements. [`memory`] is a queue without
+//! a broker, for tests of consumers and for work inside one process.
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/queues.md")]
+mod documented {}
+
+pub mod consumer;
+pub mod delivery;
+mod error;
+pub mod memory;
+mod message;
+pub mod settlement;
+
+pub use consumer::Consumer;
+pub use delivery::{Deliveries, Delivery, Reason};
+pub use error::{ConsumerError, QueueError};
+pub use message::Message;
+pub use settlement::Settlement;

@@ -1,0 +1,132 @@
+//! The rule by which deliveries are settled. It decides on values alone.
+
+use idempotent_runtime::ErrorKind;
+use idempotent_runtime::ambient::CallReport;
+use std::time::Duration;
+
+/// The way in which a delivery is settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settlement {
+    /// It is done.
+    Ack,
+    /// It is delivered again.
+    Again {
+        /// The pause before that.
+        after: Duration,
+    },
+    /// It cannot be handled, however often it is delivered.
+    DeadLetter {
+        /// A short name of the reason.
+        code: &'static str,
+    },
+    /// A person, or a deployment, has to put something right first.
+    Park {
+        /// A short name of the reason.
+        code: &'static str,
+    },
+    /// It is delivered again, and nothing else is fetched meanwhile: the store cannot be asked.
+    Pause,
+    /// It goes back to the broker, and the consumer ends.
+    Stop,
+}
+
+/// The end of a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It returned a value.
+    Ok,
+    /// It returned an error.
+    Err,
+    /// It panicked.
+    Panicked,
+}
+
+/// Pauses that double from one to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pauses {
+    /// The first pause.
+    pub first: Duration,
+    /// The longest pause.
+    pub longest: Duration,
+}
+
+impl Pauses {
+    /// The pause after so many failures.
+    pub fn after(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        self.first.saturating_mul(1 << doublings).min(self.longest)
+    }
+}
+
+/// Decides how a delivery is settled, by the end of its handler and the report of the call that it made.
+///
+/// A handler that returned a value is done, whatever it called. One that made no call is judged by its
+/// result.
+pub fn settlement(ended: Ended, report: Option<&CallReport>, pauses: Pauses) -> Settlement {
+    let attempt = report.and_then(|report| report.attempt).unwrap_or(1);
+    let with_backoff = Settlement::Again { after: pauses.after(attempt) };
+    match (ended, report) {
+        (Ended::Ok, _) => Settlement::Ack,
+        (Ended::Panicked, _) | (Ended::Err, None) => with_backoff,
+        (Ended::Err, Some(report)) => match report.refusal {
+            Some(kind) => of_refusal(kind, report, pauses).unwrap_or(with_backoff),
+            None if report.is_final => Settlement::DeadLetter { code: "final-error" },
+            None => with_backoff,
+        },
+    }
+}
+
+/// The settlement of a call that was refused. `None` for a kind that this version does not know.
+fn of_refusal(kind: ErrorKind, report: &CallReport, pauses: Pauses) -> Option<Settlement> {
+    let soon = report.retry_after.unwrap_or(pauses.first).min(pauses.longest);
+    Some(match kind {
+        // A window that is taken does not tell whether the work was done.
+        ErrorKind::Duplicate if report.retry_after.is_some() => Settlement::Stop,
+        ErrorKind::Duplicate | ErrorKind::ResultUnavailable => Settlement::Ack,
+        ErrorKind::InProgress | ErrorKind::Superseded | ErrorKind::Unrecorded => {
+            Settlement::Again { after: soon }
+        }
+        ErrorKind::Reentrant => Settlement::Again { after: pauses.first },
+        ErrorKind::FailedBefore => Settlement::DeadLetter { code: "failed-before" },
+        ErrorKind::Mismatch => Settlement::DeadLetter { code: "payload-mismatch" },
+        ErrorKind::MissingKey => Settlement::DeadLetter { code: "missing-key" },
+        ErrorKind::InvalidKey => Settlement::DeadLetter { code: "invalid-key" },
+        ErrorKind::Indeterminate => Settlement::Park { code: "outcome-unknown" },
+        ErrorKind::Undecodable => Settlement::Park { code: "result-unreadable" },
+        ErrorKind::StoreUnavailable
+        | ErrorKind::StoreFull
+        | ErrorKind::NotReplicated
+        | ErrorKind::ShuttingDown => Settlement::Pause,
+        ErrorKind::Misconfigured => Settlement::Stop,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSES: Pauses =
+        Pauses { first: Duration::from_millis(100), longest: Duration::from_secs(3) };
+
+    fn refused(kind: ErrorKind) -> Option<Settlement> {
+        of_refusal(kind, &CallReport::new(kind.into()), PAUSES)
+    }
+
+    #[test]
+    fn every_kind_of_refusal_has_its_settlement() {
+        for kind in ErrorKind::ALL {
+            assert!(refused(kind).is_some(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest() {
+        let pauses: Vec<_> =
+            [0, 1, 2, 3, 6, u32::MAX].map(|failures| PAUSES.after(failures)).into();
+        let millis: Vec<_> = pauses.iter().map(Duration::as_millis).collect();
+        assert_eq!(millis, [100, 100, 200, 400, 3_000, 3_000]);
+    }
+}

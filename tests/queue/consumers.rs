@@ -1,0 +1,154 @@
+//! Consumers as a whole: concurrency, heartbeats, shutdown, errors of the broker.
+
+use crate::bench::{Bench, Body, handle, message};
+use idempotent_queue::memory::{MemoryDeliveries, MemoryDelivery};
+use idempotent_queue::{Deliveries, Delivery, Message, QueueError, Reason};
+use idempotent_runtime::testing::Verb;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use support::until;
+use tokio::sync::oneshot;
+
+#[tokio::test]
+async fn no_more_messages_are_in_hand_than_may_be() {
+    let bench = Bench::new();
+    for key in 0..10 {
+        bench.queue.send(message(&key.to_string(), Body::Waits));
+    }
+    let consumer = bench.consumer().concurrency(3);
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handle));
+    until(|| bench.idem.in_flight() == 3).await;
+    // Nothing else is fetched, however often the loop runs.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+        assert_eq!(bench.idem.in_flight(), 3);
+    }
+    consumes.abort();
+}
+
+#[tokio::test]
+async fn a_shutdown_finishes_what_is_in_hand_and_fetches_nothing_more() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Succeeds));
+    let gate = bench.store.hold(Verb::Complete);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let consumer = bench.consumer().shutdown_on(async { drop(stopped.await) });
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handle));
+    gate.arrived(1).await;
+    stop.send(()).unwrap();
+    bench.queue.send(message("b", Body::Succeeds));
+    gate.open();
+    consumes.await.unwrap().unwrap();
+    assert_eq!(bench.counts(), [1, 0, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_shutdown_gives_back_what_does_not_end_in_time() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Waits));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let consumer = bench.consumer().shutdown_on(async { drop(stopped.await) });
+    let consumer = consumer.drain(Duration::from_millis(20));
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handle));
+    until(|| bench.idem.in_flight() == 1).await;
+    stop.send(()).unwrap();
+    consumes.await.unwrap().unwrap();
+    until(|| bench.counts() == [0, 0, 0, 1] && bench.idem.in_flight() == 0).await;
+}
+
+/// Otherwise an outage of the store would pass all messages through the consumer, again and again.
+#[tokio::test]
+async fn nothing_is_fetched_while_the_store_does_not_answer() {
+    let bench = Bench::new();
+    bench.store.all_down();
+    for key in 0..20 {
+        bench.queue.send(message(&key.to_string(), Body::Succeeds));
+    }
+    let hour = Duration::from_secs(3_600);
+    let consumer = bench.consumer().backoff(hour, hour).concurrency(4);
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handle));
+    // Each of the four sends its `begin` three times.
+    until(|| bench.store.answers(Verb::Begin) >= 12).await;
+    // A fifth message would be fetched at once.
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(bench.store.calls(Verb::Begin), 12);
+    }
+    assert_eq!(bench.counts(), [0, 0, 0, 20]);
+    consumes.abort();
+}
+
+/// Deliveries that count signs of progress, and a broker that is away at first.
+struct Watched {
+    inner: MemoryDeliveries,
+    signs: Arc<AtomicUsize>,
+    errors: usize,
+}
+
+struct WatchedDelivery {
+    inner: MemoryDelivery,
+    signs: Arc<AtomicUsize>,
+}
+
+impl Deliveries for Watched {
+    type Delivery = WatchedDelivery;
+
+    async fn next(&mut self) -> Result<Option<WatchedDelivery>, QueueError> {
+        if self.errors > 0 {
+            self.errors -= 1;
+            return Err(QueueError::new("the broker is away"));
+        }
+        let signs = Arc::clone(&self.signs);
+        Ok(self.inner.next().await?.map(|inner| WatchedDelivery { inner, signs }))
+    }
+}
+
+impl Delivery for WatchedDelivery {
+    fn message(&self) -> &Message {
+        self.inner.message()
+    }
+
+    async fn ack(self) -> Result<(), QueueError> {
+        self.inner.ack().await
+    }
+
+    async fn again(self, after: Duration) -> Result<(), QueueError> {
+        self.inner.again(after).await
+    }
+
+    async fn dead_letter(self, reason: &Reason) -> Result<(), QueueError> {
+        self.inner.dead_letter(reason).await
+    }
+
+    async fn park(self, reason: &Reason) -> Result<(), QueueError> {
+        self.inner.park(reason).await
+    }
+
+    async fn in_progress(&mut self) -> Result<(), QueueError> {
+        self.signs.fetch_add(1, SeqCst);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn the_broker_hears_of_a_message_that_takes_long() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Waits));
+    let signs = Arc::new(AtomicUsize::new(0));
+    let watched = Watched { inner: bench.queue.deliveries(), signs: Arc::clone(&signs), errors: 0 };
+    let consumer = bench.consumer().heartbeat(Duration::from_millis(1));
+    let consumes = tokio::spawn(consumer.run(watched, handle));
+    until(|| signs.load(SeqCst) > 3).await;
+    consumes.abort();
+}
+
+#[tokio::test]
+async fn a_broker_that_was_away_is_asked_again() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Succeeds));
+    bench.queue.close();
+    let watched = Watched { inner: bench.queue.deliveries(), signs: Arc::default(), errors: 3 };
+    bench.consumer().run(watched, handle).await.unwrap();
+    assert_eq!(bench.counts(), [1, 0, 0, 0]);
+}
