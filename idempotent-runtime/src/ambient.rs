@@ -171,6 +171,13 @@ pub(crate) fn report(report: CallReport) {
     let _ = REPORT.try_with(|last| last.set(Some(report)));
 }
 
+/// Adds the number of the attempt that ran the body to the report that was left last.
+pub(crate) fn report_attempt(number: u32) {
+    let _ = REPORT.try_with(|last| {
+        last.set(last.take().map(|report| CallReport { attempt: Some(number), ..report }));
+    });
+}
+
 /// Calls `read` with `ambient` as the ambient token and scope, as [`scope`] does for a future.
 pub fn sync_scope<R>(ambient: Ambient, read: impl FnOnce() -> R) -> R {
     AMBIENT.sync_scope(ambient, read)

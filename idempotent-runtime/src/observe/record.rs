@@ -28,47 +28,49 @@ impl fmt::Display for LoggedKey<'_> {
 }
 
 /// Guard that reports the end of a call, once, at the latest when it is dropped.
+///
+/// It is part of the future of every call: details of the end go where an adapter looks for them at once,
+/// and are not kept here.
 #[derive(Debug)]
 pub(crate) struct CallEnd {
     operation: OperationName,
-    attempt: Option<u32>,
-    report: Option<CallReport>,
+    ending: Option<Ending>,
 }
 
 impl CallEnd {
     pub(crate) fn new(operation: OperationName) -> Self {
-        Self { operation, attempt: None, report: None }
-    }
-
-    /// The body ran, as this attempt.
-    pub(crate) fn ran(&mut self, attempt: u32) {
-        self.attempt = Some(attempt);
+        Self { operation, ending: None }
     }
 
     pub(crate) fn ends(&mut self, ending: Ending) {
-        self.report = Some(CallReport::new(ending));
+        self.reports(CallReport::new(ending));
     }
 
     /// It ends with an error that is kept: its own, or that of an earlier call.
     pub(crate) fn ends_finally(&mut self, ending: Ending) {
-        self.report = Some(CallReport { is_final: true, ..CallReport::new(ending) });
+        self.reports(CallReport { is_final: true, ..CallReport::new(ending) });
     }
 
     pub(crate) fn refused(&mut self, error: &Error) {
-        self.report = Some(CallReport::refused(error));
+        self.reports(CallReport::refused(error));
+    }
+
+    fn reports(&mut self, report: CallReport) {
+        self.ending = Some(report.ending);
+        ambient::report(report);
     }
 }
 
 impl Drop for CallEnd {
     fn drop(&mut self) {
-        let report = self.report.unwrap_or_else(|| {
-            CallReport::new(match std::thread::panicking() {
-                true => Ending::Panicked,
-                false => Ending::Cancelled,
-            })
+        let ending = self.ending.unwrap_or_else(|| {
+            if std::thread::panicking() { Ending::Panicked } else { Ending::Cancelled }
         });
-        ambient::report(CallReport { attempt: self.attempt, ..report });
-        ended(&self.operation, report.ending);
+        // Known before the body ran, which may have made calls of its own since; or not known yet.
+        if self.ending.is_none() || ending == Ending::Unprotected {
+            ambient::report(CallReport::new(ending));
+        }
+        ended(&self.operation, ending);
     }
 }
 

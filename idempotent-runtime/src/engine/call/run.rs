@@ -1,6 +1,7 @@
 //! The decisions of a call: the answer that its mode makes of a finding, and the end that is recorded
 //! for its own.
 
+use crate::ambient;
 use crate::answer_policy::{AnswerPolicy, Encoding};
 use crate::codec::{CodecError, Codecs};
 use crate::config::{Mode, OnStoreError, OnUnrecorded};
@@ -132,8 +133,19 @@ pub(super) fn conclude<T, E>(
     ended: Result<Updated, StoreError>,
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
+    let answer = answer_of(attempt, answers, answer, ended, end);
+    ambient::report_attempt(attempt.state().id().number);
+    answer
+}
+
+fn answer_of<T, E>(
+    attempt: &AttemptGuard<'_>,
+    answers: &AnswerPolicy<T, E>,
+    answer: Result<T, E>,
+    ended: Result<Updated, StoreError>,
+    end: &mut CallEnd,
+) -> Result<Outcome<T>, E> {
     let operation = &attempt.state().operation;
-    end.ran(attempt.state().id().number);
     match (answer, ended) {
         (Ok(_), Ok(Updated::Superseded)) => {
             let error = attempt.error(ErrorKind::Superseded);

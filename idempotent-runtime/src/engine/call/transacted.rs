@@ -223,7 +223,7 @@ async fn acquire<'a, S: TransactionSource>(
                 };
                 let waiters = Some(Box::new(participant) as _);
                 let locks_store = transaction.locks_store();
-                let exhausted = call.is_exhausted(&attempt);
+                let exhausted = call.exhausted(&attempt);
                 let attempt = call.granted_by_transaction(attempt, waiters, permit, locks_store);
                 let held = Held { transaction, seen, before, attempt };
                 return match exhausted {

@@ -81,7 +81,7 @@ async fn claim<'a>(
     match claimed {
         Ok(Claimed::Granted { attempt, seen, .. }) => {
             let locks_store = transaction.locks_store();
-            let exhausted = call.is_exhausted(&attempt);
+            let exhausted = call.exhausted(&attempt);
             let mut attempt = call.granted_by_transaction(attempt, None, permit, locks_store);
             let Some(exhausted) = exhausted else { return Ok((attempt, seen)) };
             let end = End::Fail(Failure::Final(None));

@@ -24,7 +24,7 @@ pub(in crate::engine) fn grant<'a>(
         let waiters = participant.map(|participant| Box::new(participant) as _);
         let granted =
             |waiters: MaybeWaiters, permit| call.granted(id, sent_at, copies, waiters, permit);
-        if let Some(exhausted) = call.is_exhausted(&id) {
+        if let Some(exhausted) = call.exhausted(&id) {
             // Recorded at once in a local store, and otherwise by the keeper. A failure that is not
             // recorded is found again by the next call.
             drop(granted(waiters, None).end(End::Fail(Failure::Final(None))));

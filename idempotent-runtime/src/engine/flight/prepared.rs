@@ -50,7 +50,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// The finding of a call whose body would start once more than it may.
-    pub(in crate::engine) fn is_exhausted(&self, granted: &AttemptId) -> Option<NotGranted> {
+    pub(in crate::engine) fn exhausted(&self, granted: &AttemptId) -> Option<NotGranted> {
         let max_attempts = self.policy.max_attempts?;
         (granted.number > max_attempts).then_some(NotGranted::Exhausted { max_attempts })
     }
