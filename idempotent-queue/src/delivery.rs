@@ -11,7 +11,8 @@ use std::time::Duration;
 ///
 /// An implementation
 ///
-/// * MUST be safe to drop while it waits in [`next`](Self::next): no delivery is lost by that;
+/// * MUST be safe to drop while it waits in [`next`](Self::next), or before that: no delivery is lost
+///   by it;
 /// * MUST connect again by itself: after an error it is asked again, after a pause that grows;
 /// * SHOULD NOT fetch far ahead of what it is asked for: a delivery that waits here waits for nobody
 ///   else.
@@ -56,7 +57,8 @@ pub trait Delivery: Send + 'static {
     /// The message waits for a person, in a place of its own.
     fn park(self, reason: &Reason) -> impl Future<Output = Result<(), QueueError>> + Send;
 
-    /// The message is still being handled: the broker is not to deliver it again.
+    /// The message is still being handled: the broker is not to deliver it again. The future is dropped
+    /// when the message is settled.
     fn in_progress(&mut self) -> impl Future<Output = Result<(), QueueError>> + Send {
         std::future::ready(Ok(()))
     }

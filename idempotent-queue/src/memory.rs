@@ -155,7 +155,8 @@ impl Delivery for MemoryDelivery {
     }
 
     async fn again(self, after: Duration) -> Result<(), QueueError> {
-        let ready = Instant::now() + after;
+        let now = Instant::now();
+        let ready = now.checked_add(after).unwrap_or(now);
         self.settle(|state, message| state.waiting.push_back((ready, message)))
     }
 

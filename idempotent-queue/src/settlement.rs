@@ -56,31 +56,54 @@ impl Pauses {
     /// The pause after so many failures.
     pub fn after(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
-        self.first.saturating_mul(1 << doublings).min(self.longest)
+        self.first.saturating_mul(1 << doublings).min(self.longest).max(SOONEST)
     }
 }
 
+/// The shortest pause, so that no message spins.
+const SOONEST: Duration = Duration::from_millis(1);
+
 /// Decides how a delivery is settled, by the end of its handler and the report of the call that it made.
 ///
-/// A handler that returned a value is done, whatever it called. One that made no call is judged by its
-/// result.
-pub fn settlement(ended: Ended, report: Option<&CallReport>, pauses: Pauses) -> Settlement {
-    let attempt = report.and_then(|report| report.attempt).unwrap_or(1);
+/// A handler that returned a value is done, unless the value is not recorded. One that made no call is
+/// judged by its result. `deliveries` is the broker's count, for pauses after failures that no record counts.
+pub fn settlement(
+    ended: Ended,
+    report: Option<&CallReport>,
+    deliveries: Option<u64>,
+    pauses: Pauses,
+) -> Settlement {
+    let counted = deliveries.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let attempt = report.and_then(|report| report.attempt).or(counted).unwrap_or(1);
     let with_backoff = Settlement::Again { after: pauses.after(attempt) };
     match (ended, report) {
+        // It is recorded in the background, and another delivery is a replay.
+        (Ended::Ok, Some(report)) if report.is_unrecorded => with_backoff,
         (Ended::Ok, _) => Settlement::Ack,
         (Ended::Panicked, _) | (Ended::Err, None) => with_backoff,
-        (Ended::Err, Some(report)) => match report.refusal {
-            Some(kind) => of_refusal(kind, report, pauses).unwrap_or(with_backoff),
-            None if report.is_final => Settlement::DeadLetter { code: "final-error" },
-            None => with_backoff,
-        },
+        (Ended::Err, Some(report)) => {
+            let settlement = match report.refusal {
+                Some(kind) => of_refusal(kind, report, pauses).unwrap_or(with_backoff),
+                None if report.is_final => Settlement::DeadLetter { code: "final-error" },
+                None => with_backoff,
+            };
+            match settlement {
+                // The error may be that of another call than the last one: nothing is over.
+                Settlement::Ack | Settlement::DeadLetter { .. } | Settlement::Park { .. }
+                    if report.calls > 1 =>
+                {
+                    with_backoff
+                }
+                settlement => settlement,
+            }
+        }
     }
 }
 
 /// The settlement of a call that was refused. `None` for a kind that this version does not know.
 fn of_refusal(kind: ErrorKind, report: &CallReport, pauses: Pauses) -> Option<Settlement> {
-    let soon = report.retry_after.unwrap_or(pauses.first).min(pauses.longest);
+    let soon =
+        report.retry_after.unwrap_or(pauses.first).clamp(SOONEST, pauses.longest.max(SOONEST));
     Some(match kind {
         // A window that is taken does not tell whether the work was done.
         ErrorKind::Duplicate if report.retry_after.is_some() => Settlement::Stop,
@@ -93,6 +116,8 @@ fn of_refusal(kind: ErrorKind, report: &CallReport, pauses: Pauses) -> Option<Se
         ErrorKind::Mismatch => Settlement::DeadLetter { code: "payload-mismatch" },
         ErrorKind::MissingKey => Settlement::DeadLetter { code: "missing-key" },
         ErrorKind::InvalidKey => Settlement::DeadLetter { code: "invalid-key" },
+        // Of a commit that was not answered: the next call finds out.
+        ErrorKind::Indeterminate if report.body_ran => Settlement::Again { after: soon },
         ErrorKind::Indeterminate => Settlement::Park { code: "outcome-unknown" },
         ErrorKind::Undecodable => Settlement::Park { code: "result-unreadable" },
         ErrorKind::StoreUnavailable

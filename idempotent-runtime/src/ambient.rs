@@ -9,14 +9,26 @@
 use crate::error::{Error, ErrorKind};
 use crate::key::{Encoded, KeyPart};
 use crate::observe::Ending;
-use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 tokio::task_local! {
     static AMBIENT: Ambient;
-    static REPORT: Cell<Option<CallReport>>;
+    static REPORT: ReportSlot;
+}
+
+/// The place for the ends of calls. It goes along when a call moves to another task.
+pub(crate) type ReportSlot = Arc<Mutex<Reports>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    last: Option<CallReport>,
+    /// The number of calls that have begun and not ended: one, and those in its body.
+    open: u32,
+    /// The number of calls that have ended, without those in the bodies of others.
+    ended: u32,
 }
 
 /// Token and scope of the request that is being handled.
@@ -58,7 +70,8 @@ impl Ambient {
     /// A call that would start it once more does not run: its record becomes that of a final failure,
     /// and the call is refused with [`FailedBefore`](ErrorKind::FailedBefore). Starts are counted by
     /// the record, in all processes; one of a process that died counts, and an attempt that was
-    /// granted and never started does not. Calls inside a body are not limited by this.
+    /// granted and never started does not. A body in a database transaction that panics, or whose
+    /// process dies, is rolled back with its count. Calls inside a body are not limited by this.
     #[must_use]
     pub fn max_attempts(mut self, starts: u32) -> Self {
         self.max_attempts = Some(starts);
@@ -80,18 +93,35 @@ pub struct CallReport {
     pub is_final: bool,
     /// The number of the attempt that ran the body, if it ran under a record.
     pub attempt: Option<u32>,
+    /// The body ran for this call.
+    pub body_ran: bool,
+    /// The answer is not in the store yet: it is being recorded in the background.
+    pub is_unrecorded: bool,
+    /// The number of calls that were made, without those in the bodies of others. If it is above one, the
+    /// report tells of the last of them.
+    pub calls: u32,
 }
 
 impl CallReport {
     /// The report of a call that was not refused, and has not failed for good.
     pub fn new(ending: Ending) -> Self {
-        Self { ending, refusal: None, retry_after: None, is_final: false, attempt: None }
+        Self {
+            ending,
+            refusal: None,
+            retry_after: None,
+            is_final: false,
+            attempt: None,
+            body_ran: false,
+            is_unrecorded: false,
+            calls: 1,
+        }
     }
 
     pub(crate) fn refused(error: &Error) -> Self {
         Self {
             refusal: Some(error.kind()),
             retry_after: error.retry_after(),
+            body_ran: error.body_ran(),
             is_final: error.kind() == ErrorKind::FailedBefore,
             ..Self::new(error.kind().into())
         }
@@ -159,22 +189,56 @@ pub fn scope<F: Future>(ambient: Ambient, future: F) -> impl Future<Output = F::
 /// A call inside the body of another one ends before it, so that the outer one is reported. A call in
 /// another task is not reported.
 pub async fn reported<F: Future>(ambient: Ambient, future: F) -> (F::Output, Option<CallReport>) {
-    let reports = async {
-        let output = scope(ambient, future).await;
-        (output, REPORT.with(Cell::take))
-    };
-    REPORT.scope(Cell::new(None), reports).await
+    let slot = ReportSlot::default();
+    let output = report_to(Arc::clone(&slot), scope(ambient, future)).await;
+    let reports = reports(&slot);
+    let report = reports.last.map(|report| CallReport { calls: reports.ended, ..report });
+    drop(reports);
+    (output, report)
+}
+
+/// Runs `future` so that the ends of its calls are left in `slot`.
+pub(crate) fn report_to<F: Future>(slot: ReportSlot, future: F) -> impl Future<Output = F::Output> {
+    REPORT.scope(slot, future)
+}
+
+/// The place in which this task leaves the ends of calls.
+pub(crate) fn report_slot() -> Option<ReportSlot> {
+    REPORT.try_with(Arc::clone).ok()
+}
+
+fn reports(slot: &ReportSlot) -> MutexGuard<'_, Reports> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Leaves the end of a call for [`reported`].
 pub(crate) fn report(report: CallReport) {
-    let _ = REPORT.try_with(|last| last.set(Some(report)));
+    let _ = REPORT.try_with(|slot| reports(slot).last = Some(report));
 }
 
-/// Adds the number of the attempt that ran the body to the report that was left last.
-pub(crate) fn report_attempt(number: u32) {
-    let _ = REPORT.try_with(|last| {
-        last.set(last.take().map(|report| CallReport { attempt: Some(number), ..report }));
+/// A call begins.
+pub(crate) fn call_begins() {
+    let _ = REPORT.try_with(|slot| reports(slot).open += 1);
+}
+
+/// A call has ended.
+pub(crate) fn call_ended() {
+    let _ = REPORT.try_with(|slot| {
+        let mut reports = reports(slot);
+        reports.open = reports.open.saturating_sub(1);
+        reports.ended += u32::from(reports.open == 0);
+    });
+}
+
+/// Adds the number of the attempt that ran the body, and whether its answer is in the store, to the report
+/// that was left last.
+pub(crate) fn report_attempt(number: u32, is_unrecorded: bool) {
+    let _ = REPORT.try_with(|slot| {
+        if let Some(report) = &mut reports(slot).last {
+            report.attempt = Some(number);
+            report.body_ran = true;
+            report.is_unrecorded = is_unrecorded;
+        }
     });
 }
 

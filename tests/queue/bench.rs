@@ -19,7 +19,7 @@ pub(crate) enum Failed {
 }
 
 impl Failed {
-    fn is_final(&self) -> bool {
+    pub(crate) fn is_final(&self) -> bool {
         matches!(self, Self::Declined)
     }
 }

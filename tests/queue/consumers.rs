@@ -1,9 +1,11 @@
 //! Consumers as a whole: concurrency, heartbeats, shutdown, errors of the broker.
 
-use crate::bench::{Bench, Body, handle, message};
+use crate::bench::{Bench, Body, handle, in_time, message};
 use idempotent_queue::memory::{MemoryDeliveries, MemoryDelivery};
 use idempotent_queue::{Deliveries, Delivery, Message, QueueError, Reason};
 use idempotent_runtime::testing::Verb;
+use std::fmt;
+use std::future::{Future, pending, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -79,6 +81,73 @@ async fn nothing_is_fetched_while_the_store_does_not_answer() {
     consumes.abort();
 }
 
+#[tokio::test]
+async fn a_consumer_needs_a_name() {
+    let bench = Bench::new();
+    let nameless = idempotent_queue::Consumer::new(&bench.idem, "");
+    let error = nameless.run(bench.queue.deliveries(), handle).await.unwrap_err();
+    assert!(error.to_string().contains("its name is empty"), "{error}");
+}
+
+/// A source that takes a message when it is asked, and not when it is polled.
+struct Eager(Vec<MemoryDelivery>);
+
+impl Deliveries for Eager {
+    type Delivery = MemoryDelivery;
+
+    fn next(&mut self) -> impl Future<Output = Result<Option<MemoryDelivery>, QueueError>> + Send {
+        ready(Ok(self.0.pop()))
+    }
+}
+
+#[tokio::test]
+async fn no_message_is_taken_that_is_not_handled() {
+    let bench = Bench::new();
+    let (mut source, mut taken) = (bench.queue.deliveries(), Vec::new());
+    for key in 0..10 {
+        bench.queue.send(message(&key.to_string(), Body::Succeeds));
+        taken.extend(source.next().await.unwrap());
+    }
+    in_time(bench.consumer().concurrency(1).run(Eager(taken), handle)).await.unwrap();
+    assert_eq!(bench.counts(), [10, 0, 0, 0]);
+}
+
+struct Unreadable;
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Err(fmt::Error)
+    }
+}
+
+#[tokio::test]
+async fn panics_around_the_handler_lose_and_repeat_nothing() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Succeeds));
+    bench.queue.close();
+    let decode = |_: &Message| -> Result<Body, fmt::Error> { panic!("the decoder panics") };
+    in_time(bench.consumer().run_decoded(bench.queue.deliveries(), decode, handle)).await.unwrap();
+    assert_eq!(bench.codes(), ["undecodable"]);
+
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Succeeds));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let fails = move |_: Body| {
+        count.fetch_add(1, SeqCst);
+        ready(Err::<(), _>(Unreadable))
+    };
+    let hour = Duration::from_secs(3_600);
+    let consumer = bench.consumer().backoff(hour, hour).heartbeat(Duration::MAX);
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), fails));
+    until(|| calls.load(SeqCst) == 1).await;
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(calls.load(SeqCst), 1, "it comes again after its pause");
+    }
+    consumes.abort();
+}
+
 /// Deliveries that count signs of progress, and a broker that is away at first.
 struct Watched {
     inner: MemoryDeliveries,
@@ -89,6 +158,72 @@ struct Watched {
 struct WatchedDelivery {
     inner: MemoryDelivery,
     signs: Arc<AtomicUsize>,
+}
+
+/// A delivery whose broker takes no settlement, and does not answer signals.
+struct Deaf(MemoryDelivery);
+
+struct DeafSource(MemoryDeliveries);
+
+impl Deliveries for DeafSource {
+    type Delivery = Deaf;
+
+    async fn next(&mut self) -> Result<Option<Deaf>, QueueError> {
+        Ok(self.0.next().await?.map(Deaf))
+    }
+}
+
+impl Delivery for Deaf {
+    fn message(&self) -> &Message {
+        self.0.message()
+    }
+
+    async fn ack(self) -> Result<(), QueueError> {
+        Err(QueueError::new("the broker is deaf"))
+    }
+
+    async fn again(self, _: Duration) -> Result<(), QueueError> {
+        self.ack().await
+    }
+
+    async fn dead_letter(self, _: &Reason) -> Result<(), QueueError> {
+        self.ack().await
+    }
+
+    async fn park(self, _: &Reason) -> Result<(), QueueError> {
+        self.ack().await
+    }
+
+    async fn in_progress(&mut self) -> Result<(), QueueError> {
+        pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_does_not_answer_holds_up_no_handler_and_is_not_flooded() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Succeeds));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let slow = move |body: Body| {
+        let count = Arc::clone(&count);
+        async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let answer = handle(body).await;
+            count.fetch_add(1, SeqCst);
+            answer
+        }
+    };
+    let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3_600));
+    let consumer = bench.consumer().backoff(hour, hour).heartbeat(millisecond);
+    let consumes = tokio::spawn(consumer.run(DeafSource(bench.queue.deliveries()), slow));
+    until(|| calls.load(SeqCst) == 1).await;
+    for _ in 0..50 {
+        tokio::time::sleep(millisecond).await;
+        assert_eq!(calls.load(SeqCst), 1, "nothing is fetched while nothing can be settled");
+    }
+    assert_eq!(bench.counts(), [0, 0, 0, 1]);
+    consumes.abort();
 }
 
 impl Deliveries for Watched {

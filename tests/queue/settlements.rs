@@ -1,12 +1,13 @@
 //! Every way in which a delivery is settled, by the real engine.
 
-use crate::bench::{Bench, Body, handle, in_time, message};
+use crate::bench::{Bench, Body, Failed, handle, in_time, message};
 use idempotent_queue::Message;
 use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::testing::Verb;
-use idempotent_runtime::{Abandon, Error, Mode};
+use idempotent_runtime::{Abandon, Config, Error, Mode, idempotent};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 use support::until;
 
 #[tokio::test]
@@ -202,4 +203,86 @@ async fn a_consumer_that_is_dropped_leaves_its_message_to_the_broker() {
     consumes.abort();
     assert!(consumes.await.unwrap_err().is_cancelled());
     until(|| bench.counts() == [0, 0, 0, 1] && bench.idem.in_flight() == 0).await;
+}
+
+#[idempotent(name = "queue.inner", key = const 1_u8, mode = "reject")]
+async fn inner() -> Result<u8, Error> {
+    Ok(1)
+}
+
+/// Its body moves to a task of its own.
+#[idempotent(
+    name = "queue.detached",
+    mode = "strong",
+    wait = "0s",
+    detach,
+    final_errors = "Failed::is_final"
+)]
+async fn detached(body: Body) -> Result<u8, Failed> {
+    // In the first poll, before it moves. A repeat of it is a refusal, which is not that of this call.
+    let _ = inner().await;
+    tokio::task::yield_now().await;
+    if body == Body::Declines { Err(Failed::Declined) } else { Err(Failed::Busy) }
+}
+
+#[tokio::test]
+async fn a_function_that_moves_to_another_task_is_settled_by_its_own_end() {
+    let bench = Bench::new();
+    for (key, body) in [("a", Body::Declines), ("b", Body::Fails)] {
+        bench.queue.send(message(key, body));
+    }
+    bench.queue.close();
+    let consumer = bench.consumer().max_attempts(2).concurrency(1);
+    in_time(consumer.run(bench.queue.deliveries(), detached)).await.unwrap();
+    assert_eq!(bench.codes(), ["final-error", "failed-before"]);
+    assert_eq!(bench.queue.dead_letters()[0].0.deliveries(), Some(1));
+}
+
+#[tokio::test]
+async fn an_error_after_several_calls_is_not_final() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Succeeds));
+    bench.queue.close();
+    let idem = bench.idem.clone();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&calls);
+    let handler = move |_: Body| {
+        let (idem, count) = (idem.clone(), Arc::clone(&count));
+        async move {
+            for name in ["first", "second"] {
+                let once = idem.operation(name).key(1).mode(Mode::Reject);
+                let _ = once.run(async { Ok::<_, Error>(1) }).await;
+            }
+            if count.fetch_add(1, SeqCst) < 3 { Err("the database is down") } else { Ok(()) }
+        }
+    };
+    in_time(bench.consumer().run(bench.queue.deliveries(), handler)).await.unwrap();
+    assert_eq!((bench.counts(), calls.load(SeqCst)), ([1, 0, 0, 0], 4));
+}
+
+#[tokio::test]
+async fn a_value_that_is_not_recorded_is_not_acknowledged() {
+    let bench = Bench::new();
+    let short = Config::new().with_lease(Duration::from_millis(100));
+    bench.idem.reconfigure(short).unwrap();
+    bench.store.down(Verb::Complete);
+    bench.queue.send(message("a", Body::Succeeds));
+    bench.queue.close();
+    let answers = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&answers);
+    let handler = move |body: Body| {
+        let count = Arc::clone(&count);
+        async move {
+            let answer = handle(body).await;
+            count.fetch_add(1, SeqCst);
+            answer
+        }
+    };
+    let consumes = tokio::spawn(bench.consumer().run(bench.queue.deliveries(), handler));
+    // The second delivery comes because the first one was not acknowledged.
+    until(|| answers.load(SeqCst) > 1).await;
+    assert_eq!(bench.counts(), [0, 0, 0, 1]);
+    bench.store.all_up();
+    in_time(consumes).await.unwrap().unwrap();
+    assert_eq!(bench.counts(), [1, 0, 0, 0]);
 }

@@ -16,8 +16,18 @@ use tokio::time::{MissedTickBehavior, interval_at};
 /// A delivery that was settled, or whose settlement the broker did not take.
 pub(super) struct Handled {
     pub(super) settlement: Settlement,
+    /// The store has answered.
+    pub(super) store_answered: bool,
+    /// The broker took the settlement.
+    pub(super) is_settled: bool,
     /// The error of the handler, if there was one.
     pub(super) error: String,
+}
+
+impl Handled {
+    fn new(settlement: Settlement, error: String) -> Self {
+        Self { settlement, store_answered: false, is_settled: false, error }
+    }
 }
 
 /// Handles a delivery and settles it.
@@ -35,19 +45,23 @@ where
     F: Future<Output = Result<T, E>>,
     E: fmt::Display,
 {
-    let dead = |code, error| Handled { settlement: Settlement::DeadLetter { code }, error };
+    let dead = |code, error| Handled::new(Settlement::DeadLetter { code }, error);
     let ambient = settings.ambient(delivery.message());
-    let handled = match (decode(delivery.message()), ambient) {
-        (Err(error), _) => dead("undecodable", error.to_string()),
-        (Ok(_), None) => dead("scope-missing", "the header of the scope is missing".to_owned()),
-        (Ok(message), Some(ambient)) => {
+    let decoded = catch_unwind(AssertUnwindSafe(|| decode(delivery.message())));
+    let mut handled = match (decoded, ambient) {
+        (Err(_), _) => dead("undecodable", "the decoder panicked".to_owned()),
+        (Ok(Err(error)), _) => dead("undecodable", text(&error)),
+        (Ok(Ok(_)), None) => dead("scope-missing", "the header of the scope is missing".to_owned()),
+        (Ok(Ok(message)), Some(ambient)) => {
             let handler = async { handler(message).await };
             call(settings, &mut delivery, ambient::reported(ambient, handler)).await
         }
     };
     let consumer: &str = &settings.name;
     let outcome = name(handled.settlement);
-    if let Err(error) = settle(settings, delivery, &handled).await {
+    let settled = settle(settings, delivery, &handled).await;
+    handled.is_settled = settled.is_ok();
+    if let Err(error) = settled {
         // The broker delivers it again, and it is answered as before.
         tracing::warn!(target: "idempotent", consumer, outcome, %error, "delivery not settled");
     } else {
@@ -74,21 +88,25 @@ async fn call<T, E: fmt::Display>(
     let first = tokio::time::Instant::now() + settings.heartbeat;
     let mut heartbeat = interval_at(first, settings.heartbeat);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let answer = loop {
-        tokio::select! {
-            biased;
-            answer = &mut call => break answer,
-            _ = heartbeat.tick() => {
-                if let Err(error) = delivery.in_progress().await {
-                    let consumer: &str = &settings.name;
-                    tracing::debug!(target: "idempotent", consumer, %error, "progress not signalled");
-                }
+    let deliveries = delivery.message().deliveries();
+    // Beside the call, which a broker that does not answer must not hold up.
+    let beats = async {
+        loop {
+            heartbeat.tick().await;
+            if let Err(error) = delivery.in_progress().await {
+                let consumer: &str = &settings.name;
+                tracing::debug!(target: "idempotent", consumer, %error, "progress not signalled");
             }
         }
     };
+    let answer = tokio::select! {
+        biased;
+        answer = &mut call => answer,
+        () = beats => None,
+    };
     let Some((result, report)) = answer else {
-        let settlement = settlement(Ended::Panicked, None, settings.pauses);
-        return Handled { settlement, error: "the handler panicked".to_owned() };
+        let settlement = settlement(Ended::Panicked, None, deliveries, settings.pauses);
+        return Handled::new(settlement, "the handler panicked".to_owned());
     };
     if report.is_none() && !settings.is_unprotected.swap(true, Relaxed) {
         let consumer: &str = &settings.name;
@@ -98,8 +116,18 @@ async fn call<T, E: fmt::Display>(
         );
     }
     let ended = if result.is_ok() { Ended::Ok } else { Ended::Err };
-    let settlement = settlement(ended, report.as_ref(), settings.pauses);
-    Handled { settlement, error: result.err().map(|error| error.to_string()).unwrap_or_default() }
+    let settlement = settlement(ended, report.as_ref(), deliveries, settings.pauses);
+    let error = result.err().map(|error| text(&error)).unwrap_or_default();
+    let store_answered = report.is_some_and(|report| {
+        !report.is_unrecorded && (report.refusal.is_none() || report.retry_after.is_some())
+    });
+    Handled { store_answered, ..Handled::new(settlement, error) }
+}
+
+/// The text of an error, which a bad implementation cannot turn into a panic.
+fn text(error: &impl fmt::Display) -> String {
+    catch_unwind(AssertUnwindSafe(|| error.to_string()))
+        .unwrap_or_else(|_| "the error cannot be displayed".to_owned())
 }
 
 async fn settle(

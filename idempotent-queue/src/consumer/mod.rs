@@ -18,6 +18,9 @@ use std::time::Duration;
 /// Headers that a key is looked for in, in this order.
 const KEY_HEADERS: [&str; 2] = ["idempotency-key", "idempotent-token"];
 
+/// The longest pause, and time between signals: a day.
+const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+
 /// A consumer of messages.
 ///
 /// ```
@@ -48,6 +51,11 @@ const KEY_HEADERS: [&str; 2] = ["idempotency-key", "idempotent-token"];
 /// The key is the function's own `key`. A function without one gets the header `idempotency-key`, or
 /// `idempotent-token`. The name of the consumer is part of the scope, so two consumers of one message
 /// have a record each.
+///
+/// # Handlers
+/// The handler is the idempotent function itself, or returns what that returned. An error of one that has
+/// called several functions is not final, since it may be that of any of them. One that swallows the
+/// refusal of a function and then fails for another reason would be settled by that refusal: do not.
 ///
 /// # Attempts
 /// Attempts are counted by the record, when a body starts: brokers count deliveries, forget, and count
@@ -104,10 +112,10 @@ impl Consumer {
         self
     }
 
-    /// Limits the number of times that the body starts for one key. Default: no limit.
+    /// Limits the number of times that the body starts for one key, at least one. Default: no limit.
     #[must_use]
     pub fn max_attempts(mut self, starts: u32) -> Self {
-        self.settings.max_attempts = Some(starts);
+        self.settings.max_attempts = Some(starts.max(1));
         self
     }
 
@@ -115,7 +123,8 @@ impl Consumer {
     /// second, and a minute.
     #[must_use]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        self.settings.pauses = Pauses { first, longest: longest.max(first) };
+        let first = first.min(LONGEST);
+        self.settings.pauses = Pauses { first, longest: longest.clamp(first, LONGEST) };
         self
     }
 
@@ -123,7 +132,7 @@ impl Consumer {
     /// a millisecond. Default: 10 seconds.
     #[must_use]
     pub fn heartbeat(mut self, every: Duration) -> Self {
-        self.settings.heartbeat = every.max(Duration::from_millis(1));
+        self.settings.heartbeat = every.clamp(Duration::from_millis(1), LONGEST);
         self
     }
 
@@ -203,6 +212,10 @@ impl Consumer {
         E: fmt::Display + Send + 'static,
     {
         let Self { settings, shutdown } = self;
+        if settings.name.is_empty() {
+            let error = "its name is empty, which is part of the scope of keys".to_owned();
+            return Err(ConsumerError::Misconfigured { consumer: settings.name, error });
+        }
         run::run(settings, shutdown, deliveries, decode, handler).await
     }
 }

@@ -32,21 +32,22 @@ where
     let functions = Arc::new((decode, handler));
     // Dropped, it ends its tasks, and their deliveries go back to the broker.
     let mut tasks = JoinSet::new();
-    let (mut store, mut broker) = (Outage::default(), Outage::default());
+    let mut outages = Outages::default();
     let mut stopped = None;
     while stopped.is_none() {
         let now = Instant::now();
-        let pause = store.until.max(broker.until).filter(|until| *until > now);
+        let pause = outages.until().filter(|until| *until > now);
         tokio::select! {
             biased;
             () = &mut shutdown => break,
-            Some(ended) = tasks.join_next() => stopped = store.look_at(ended, &settings),
+            Some(ended) = tasks.join_next() => stopped = outages.look_at(ended, &settings),
             () = sleep_until(pause.unwrap_or(now)), if pause.is_some() => {}
-            next = deliveries.next(), if pause.is_none() && tasks.len() < settings.concurrency => {
+            // Not asked before it is polled: a source may take a message at once.
+            next = async { deliveries.next().await }, if pause.is_none() && tasks.len() < settings.concurrency => {
                 match next {
                     Ok(None) => break,
                     Ok(Some(delivery)) => {
-                        broker = Outage::default();
+                        outages.source = Outage::default();
                         let (settings, functions) = (Arc::clone(&settings), Arc::clone(&functions));
                         tasks.spawn(async move {
                             let (decode, handler) = &*functions;
@@ -56,7 +57,7 @@ where
                     Err(error) => {
                         let consumer: &str = &settings.name;
                         tracing::warn!(target: "idempotent", consumer, %error, "no delivery");
-                        broker.goes_on(&settings);
+                        outages.source.goes_on(&settings);
                     }
                 }
             }
@@ -64,7 +65,7 @@ where
     }
     let drained = async {
         while let Some(ended) = tasks.join_next().await {
-            let error = store.look_at(ended, &settings);
+            let error = outages.look_at(ended, &settings);
             stopped = stopped.take().or(error);
         }
     };
@@ -75,23 +76,29 @@ where
     stopped.map_or(Ok(()), Err)
 }
 
-/// An outage of the store or of the broker, in which nothing is fetched.
+/// Outages of those that a consumer depends on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outages {
+    store: Outage,
+    /// The broker delivers nothing.
+    source: Outage,
+    /// The broker takes no settlements.
+    settling: Outage,
+}
+
+/// An outage, in which nothing is fetched.
 #[derive(Clone, Copy, Debug, Default)]
 struct Outage {
     failures: u32,
     until: Option<Instant>,
 }
 
-impl Outage {
-    fn goes_on(&mut self, settings: &Settings) {
-        // Messages that failed together are one failure.
-        if self.until.is_none_or(|until| until <= Instant::now()) {
-            self.failures = self.failures.saturating_add(1);
-            self.until = Some(Instant::now() + settings.pauses.after(self.failures));
-        }
+impl Outages {
+    fn until(&self) -> Option<Instant> {
+        self.store.until.max(self.source.until).max(self.settling.until)
     }
 
-    /// Learns from a delivery whether the store answers. An error ends the consumer.
+    /// Learns from a delivery whether store and broker answer. An error ends the consumer.
     fn look_at(
         &mut self,
         ended: Result<Handled, JoinError>,
@@ -103,17 +110,34 @@ impl Outage {
             Err(error) => {
                 let consumer: &str = &settings.name;
                 tracing::error!(target: "idempotent", consumer, %error, "delivery dropped");
+                self.settling.goes_on(settings);
                 return None;
             }
         };
+        match handled.is_settled {
+            true => self.settling = Outage::default(),
+            false => self.settling.goes_on(settings),
+        }
         match handled.settlement {
-            Settlement::Pause => self.goes_on(settings),
+            Settlement::Pause => self.store.goes_on(settings),
             Settlement::Stop => {
                 let (consumer, error) = (settings.name.clone(), handled.error);
                 return Some(ConsumerError::Misconfigured { consumer, error });
             }
-            _ => *self = Self::default(),
+            // One that did not ask the store says nothing of it.
+            _ if handled.store_answered => self.store = Outage::default(),
+            _ => {}
         }
         None
+    }
+}
+
+impl Outage {
+    fn goes_on(&mut self, settings: &Settings) {
+        // Messages that failed together are one failure.
+        if self.until.is_none_or(|until| until <= Instant::now()) {
+            self.failures = self.failures.saturating_add(1);
+            self.until = Some(Instant::now() + settings.pauses.after(self.failures));
+        }
     }
 }

@@ -39,6 +39,7 @@ pub(crate) struct CallEnd {
 
 impl CallEnd {
     pub(crate) fn new(operation: OperationName) -> Self {
+        ambient::call_begins();
         Self { operation, ending: None }
     }
 
@@ -70,6 +71,7 @@ impl Drop for CallEnd {
         if self.ending.is_none() || ending == Ending::Unprotected {
             ambient::report(CallReport::new(ending));
         }
+        ambient::call_ended();
         ended(&self.operation, ending);
     }
 }

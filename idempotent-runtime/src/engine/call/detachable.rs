@@ -1,7 +1,7 @@
 //! Futures that move to a task of their own when they are dropped.
 
 use super::scoped;
-use crate::ambient::{self, Ambient};
+use crate::ambient::{self, Ambient, ReportSlot};
 use crate::engine::flight::Engine;
 use std::fmt;
 use std::future::Future;
@@ -129,6 +129,7 @@ pub(crate) struct SpawnContext {
     span: Span,
     ambient: Option<Ambient>,
     scoped: Option<Arc<Engine>>,
+    report: Option<ReportSlot>,
 }
 
 impl SpawnContext {
@@ -136,7 +137,8 @@ impl SpawnContext {
     pub(crate) fn capture() -> Option<Self> {
         let runtime = Handle::try_current().ok()?;
         let (span, ambient) = (Span::current(), ambient::current());
-        Some(Self { runtime, span, ambient, scoped: scoped::current() })
+        let (scoped, report) = (scoped::current(), ambient::report_slot());
+        Some(Self { runtime, span, ambient, scoped, report })
     }
 
     /// Spawns `future` with this context.
@@ -144,6 +146,9 @@ impl SpawnContext {
         let mut future: Boxed<T> = Box::pin(future.instrument(self.span));
         if let Some(ambient) = self.ambient {
             future = Box::pin(ambient::scope(ambient, future));
+        }
+        if let Some(slot) = self.report {
+            future = Box::pin(ambient::report_to(slot, future));
         }
         if let Some(engine) = self.scoped {
             future = Box::pin(scoped::scope(engine, future));

@@ -153,9 +153,9 @@ where
     let mut end = CallEnd::new(call.operation.clone());
     // Of the first poll: a drop may happen anywhere.
     let Some(spawn_context) = SpawnContext::capture() else {
-        end.ends(Ending::Invalid);
         let text = "`detach` needs a tokio runtime around the call";
         let error = call.error(ErrorKind::Misconfigured).with_message(text);
+        end.refused(&error);
         return Progress::Over(Err((answers.refuse)(error)));
     };
     let mut caller = Caller { body, end, answers, spawn_context, moves, call };

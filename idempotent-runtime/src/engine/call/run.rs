@@ -134,7 +134,8 @@ pub(super) fn conclude<T, E>(
     end: &mut CallEnd,
 ) -> Result<Outcome<T>, E> {
     let answer = answer_of(attempt, answers, answer, ended, end);
-    ambient::report_attempt(attempt.state().id().number);
+    let is_unrecorded = matches!(&answer, Ok(outcome) if outcome.recorded == Recorded::NotYet);
+    ambient::report_attempt(attempt.state().id().number, is_unrecorded);
     answer
 }
 

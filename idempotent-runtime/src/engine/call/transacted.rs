@@ -138,8 +138,12 @@ where
                 return conclude(&attempt, &answers, answer, Ok(updated), &mut end);
             }
             // The body's own error, and its effects are undone.
-            _ if answer.is_err() => {
-                return conclude(&attempt, &answers, answer, Ok(Updated::Gone), &mut end);
+            finished if answer.is_err() => {
+                let updated = match finished {
+                    Finished::LostRace(_) => Updated::Superseded,
+                    _ => Updated::Gone,
+                };
+                return conclude(&attempt, &answers, answer, Ok(updated), &mut end);
             }
             Finished::LostRace(_) if left > 0 => {
                 drop(attempt);
@@ -283,9 +287,12 @@ async fn give_up<S: TransactionSource>(
         transaction,
         source: source.clone(),
     };
-    // A failure that is not recorded is found again by the next call.
-    drop(uninterrupted(finish.run()).await);
-    exhausted
+    match uninterrupted(finish.run()).await {
+        // Another attempt came first, and may have succeeded: the next call finds out.
+        Some((_, Finished::LostRace(_))) => NotGranted::InFlight { lease_left: call.policy.lease },
+        // A failure that is not recorded is found again by the next call.
+        _ => exhausted,
+    }
 }
 
 /// The permit of a body that may run, or the answer to a call that may not.

@@ -87,7 +87,9 @@ async fn claim<'a>(
             let end = End::Fail(Failure::Final(None));
             if let Some(swap) = attempt.swap(&end) {
                 let written = transaction.swap(&call.key, Swap { seen, ..swap }).await;
-                written.map_err(NotGranted::Refused)?;
+                if let Swapped::Found(_) = written.map_err(NotGranted::Refused)? {
+                    return Err(NotGranted::InFlight { lease_left: call.policy.lease });
+                }
             }
             attempt.ended_in_transaction(&end, None);
             Err(exhausted)
