@@ -214,7 +214,11 @@ async fn pooler_is_noticed_by_the_record() {
     site.direct.batch_execute(ledger).await.unwrap();
     let process = site.process_with(PATIENT).await;
     let till = Till { site, process };
-    let take_names = "DO $$ BEGIN FOR i IN 0..3000 LOOP \
+    // Names are numbered in the whole process.
+    let take_names = "DO $$ DECLARE last int; BEGIN \
+                      SELECT coalesce(max(substr(name, 2)::int), 0) INTO last \
+                      FROM pg_prepared_statements WHERE name ~ '^s[0-9]+$'; \
+                      FOR i IN last..last + 3000 LOOP \
                       BEGIN EXECUTE format('PREPARE s%s AS SELECT 1', i); \
                       EXCEPTION WHEN duplicate_prepared_statement THEN NULL; END; \
                       END LOOP; END $$";
