@@ -246,6 +246,12 @@ pub(crate) async fn dead_letters_hold_their_key_until_an_operator_decides<P: Tra
         send(&pool, &[("a", "poison"), ("a", "behind"), ("b", "refused"), ("c", "good")]).await;
     let relay = relay(&pool, told.clone()).max_attempts(3).start();
     until(|| relay.status().dead == 2 && relay.status().published == 1).await;
+    // What is published is deleted a moment later.
+    support::until_async(|| async {
+        let mut tx = pool.begin(Isolation::Default).await.unwrap();
+        OUTBOX.backlog(&mut tx).await.unwrap().waiting == 1
+    })
+    .await;
     let mut tx = pool.begin(Isolation::Default).await.unwrap();
     let letters = OUTBOX.dead_letters(&mut tx, 0, 10).await.unwrap();
     let listed: Vec<_> = letters
