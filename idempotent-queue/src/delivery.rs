@@ -25,8 +25,90 @@ pub trait Deliveries: Send + 'static {
     /// The deliveries of this source.
     type Delivery: Delivery;
 
+    /// Prepares for a consumer with these terms. Called once, before the first delivery.
+    ///
+    /// An implementation SHOULD look at the limits that the broker has for the queue, and MUST refuse
+    /// ([`PrepareError::Refused`]) those under which the broker drops a message, or takes it away, before
+    /// this consumer is done with it. It is called again, after a pause, if the broker cannot be reached.
+    fn prepare(
+        &mut self,
+        terms: &Terms,
+    ) -> impl Future<Output = Result<Prepared, PrepareError>> + Send {
+        let _ = terms;
+        std::future::ready(Ok(Prepared::default()))
+    }
+
     /// Waits for the next delivery. `None` if there will be no other one.
     fn next(&mut self) -> impl Future<Output = Result<Option<Self::Delivery>, QueueError>> + Send;
+}
+
+/// The terms on which a consumer takes deliveries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Terms {
+    /// The name of the consumer.
+    pub consumer: String,
+    /// The largest number of deliveries that are not settled.
+    pub prefetch: usize,
+    /// The number of times that the body may start for one key.
+    pub max_attempts: Option<u32>,
+    /// The time between two calls of [`Delivery::in_progress`].
+    pub heartbeat: Duration,
+}
+
+impl Terms {
+    /// The smallest number of deliveries at which a broker may take a message away by itself, since the
+    /// consumer counts attempts: ten times as many, where it limits them.
+    pub fn least_delivery_limit(&self) -> Option<u64> {
+        self.max_attempts.map(|attempts| u64::from(attempts) * DELIVERIES_PER_ATTEMPT)
+    }
+}
+
+/// Deliveries that are taken for one attempt: those that find another consumer at work, or the store
+/// down, are deliveries too.
+pub(crate) const DELIVERIES_PER_ATTEMPT: u64 = 10;
+
+/// A source that is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prepared {
+    /// The longest time for which the broker keeps a message, and may deliver it again, if that is known.
+    pub redelivered_for: Option<Duration>,
+}
+
+impl Prepared {
+    /// Sets the longest time for which the broker may deliver a message again.
+    #[must_use]
+    pub fn redelivered_for(mut self, longest: Duration) -> Self {
+        self.redelivered_for = Some(longest);
+        self
+    }
+}
+
+/// A source that is not ready.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum PrepareError {
+    /// The broker cannot be reached. The source is asked again.
+    Unavailable(QueueError),
+    /// The queue does not suit the consumer, which ends. The text says what to change.
+    Refused(QueueError),
+}
+
+impl fmt::Display for PrepareError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(error) | Self::Refused(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for PrepareError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unavailable(error) | Self::Refused(error) => error.source(),
+        }
+    }
 }
 
 /// A message that the broker waits to be told about.
@@ -85,7 +167,24 @@ impl Reason {
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    /// Headers for a message that is put aside for this reason: `idempotent-reason` with the code, and
+    /// `idempotent-error` with the text, on one line and shortened.
+    pub fn headers(&self) -> [(&'static str, String); 2] {
+        let mut text: String =
+            self.text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
+        text.truncate(text.floor_char_boundary(LONGEST_TEXT));
+        [(REASON_HEADER, self.code.to_owned()), (ERROR_HEADER, text)]
+    }
 }
+
+/// The header with the code of a [`Reason`].
+pub const REASON_HEADER: &str = "idempotent-reason";
+/// The header with the text of a [`Reason`].
+pub const ERROR_HEADER: &str = "idempotent-error";
+
+/// The longest text of a reason in a header, in bytes.
+const LONGEST_TEXT: usize = 1_000;
 
 impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -65,12 +65,27 @@ mod documented {}
 pub mod consumer;
 pub mod delivery;
 mod error;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod memory;
 mod message;
+#[cfg(feature = "nats")]
+pub mod nats;
+pub mod publisher;
+#[cfg(feature = "rabbitmq")]
+pub mod rabbitmq;
+#[cfg(feature = "redis-streams")]
+pub mod redis_streams;
 pub mod settlement;
 
 pub use consumer::Consumer;
-pub use delivery::{Deliveries, Delivery, Reason};
+pub use delivery::{Deliveries, Delivery, PrepareError, Prepared, Reason, Terms};
 pub use error::{ConsumerError, QueueError};
 pub use message::Message;
+pub use publisher::{Outgoing, PublishError, PublishErrorKind, Publisher, Receipt};
 pub use settlement::Settlement;
+
+/// The header with the key of a message.
+pub(crate) const KEY_HEADER: &str = "idempotency-key";
+/// The header with the type of an event.
+pub(crate) const KIND_HEADER: &str = "type";

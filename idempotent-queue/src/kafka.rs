@@ -1,0 +1,1 @@
+//! Kafka, by the mock cluster of librdkafka.

@@ -1,0 +1,1 @@
+//! Real RabbitMQ servers.
