@@ -297,6 +297,7 @@ async fn a_release_of_a_key_that_may_be_armed_goes_on_for_as_long_as_the_key_wou
             op.run(async { Ok::<_, Error>(bench.ledger.record("k")) }).await
         }
     });
+    bench.store.called(Verb::Arm, 1).await;
     until(|| {
         bench.clock.advance(LEASE / 100);
         call.is_finished()

@@ -329,6 +329,7 @@ async fn an_answer_that_a_store_swallows_is_sent_again() {
         let bench = remote();
         bench.store.fault_always(Verb::Complete, fault);
         let call = bench.spawn();
+        bench.store.called(Verb::Complete, 1).await;
         until(|| {
             bench.clock.advance(LEASE / 10);
             call.is_finished()

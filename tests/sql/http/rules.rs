@@ -56,7 +56,7 @@ async fn a_stored_failure_undoes_the_rows_and_is_replayed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_statement_can_be_the_reason_of_a_stored_failure() {
     let shop = Shop::open().await;
-    shop.database.execute("INSERT INTO unique_orders VALUES ('lamp')");
+    shop.database().execute("INSERT INTO unique_orders VALUES ('lamp')");
     for is_replay in [false, true] {
         let reply = shop.post("/taken", "k", "lamp").await;
         assert_eq!((reply.status, reply.is_replay()), (409, is_replay));

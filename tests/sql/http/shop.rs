@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use support::database::Database;
 use support::http::{Connection, Reply};
-use support::postgres::shared_postgres;
+use support::postgres::{psql, shared_postgres};
 use tokio::sync::{Barrier, Notify};
 use tower_layer::{Stack, layer_fn};
 use tower_service::Service;
@@ -45,7 +45,7 @@ pub(crate) struct Shop {
     pub(crate) handlers: Arc<Handlers>,
     address: SocketAddr,
     // Dropped last: the others are connected to it.
-    pub(crate) database: Database,
+    database: Option<Database>,
 }
 
 /// The state of the handlers.
@@ -67,11 +67,22 @@ impl Shop {
         isolation: Isolation,
     ) -> Self {
         let database = shared_postgres().database();
-        database.execute(TABLES);
-        let store = PostgresStore::connect(&database.url()).await.unwrap();
+        let url = database.url();
+        Self::on(&url, Some(database), settings, isolation).await
+    }
+
+    /// On a database of a server of the test's own, or on one that lives as long as the shop.
+    pub(crate) async fn on(
+        url: &str,
+        database: Option<Database>,
+        settings: impl FnOnce(IdempotencyLayer) -> IdempotencyLayer,
+        isolation: Isolation,
+    ) -> Self {
+        psql(url, TABLES);
+        let store = PostgresStore::connect(url).await.unwrap();
         store.migrate().await.unwrap();
         let idem = Idempotency::builder().store(store).build().unwrap();
-        let pool = PgPoolOptions::new().max_connections(5).connect(&database.url()).await.unwrap();
+        let pool = PgPoolOptions::new().max_connections(5).connect(url).await.unwrap();
         let layer = settings(IdempotencyLayer::new(&idem, "shop"));
         let handlers = Arc::new(Handlers {
             calls: AtomicU32::new(0),
@@ -88,6 +99,11 @@ impl Shop {
         let app = app.with_state(Arc::clone(&handlers));
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { layer, idem, pool, handlers, address, database }
+    }
+
+    /// The database, which is on the shared server.
+    pub(crate) fn database(&self) -> &Database {
+        self.database.as_ref().expect("the shop is not on a server of its own")
     }
 
     pub(crate) async fn connect(&self) -> Connection {
@@ -364,15 +380,27 @@ async fn first_loses(calls: Calls, mut tx: Tx, item: String) -> Response {
 }
 
 /// Reads what others write, and writes what others read. The first two do so at the same time.
-async fn skewed(calls: Calls, mut tx: Tx, item: String) -> String {
-    let read = sqlx::query_scalar("SELECT count(*) FROM orders");
-    let before: i64 = read.fetch_one(&mut *tx).await.unwrap();
-    insert(&mut tx, &item).await;
-    if called(&calls) < 2 {
+async fn skewed(calls: Calls, mut tx: Tx, item: String) -> Result<String, Response> {
+    let call = called(&calls);
+    let before = read_and_write(&mut tx, &item).await.map_err(|error| {
+        let code = error.as_database_error().and_then(|error| error.code()).map(String::from);
+        assert_eq!(code.as_deref(), Some("40001"), "{error}");
+        (StatusCode::SERVICE_UNAVAILABLE, axum::Extension(LostRace)).into_response()
+    })?;
+    if call < 2 {
         let both = tokio::time::timeout(Duration::from_secs(30), calls.both.wait());
         both.await.expect("both write before one commits");
     }
-    format!("{item} after {before}")
+    Ok(format!("{item} after {before}"))
+}
+
+/// Returns the number of orders, and adds one.
+async fn read_and_write(tx: &mut Tx, item: &str) -> Result<i64, sqlx::Error> {
+    let read = sqlx::query_scalar("SELECT count(*) FROM orders");
+    let before = read.fetch_one(&mut **tx).await?;
+    let write = sqlx::query("INSERT INTO orders (item) VALUES ($1)").bind(item);
+    write.execute(&mut **tx).await?;
+    Ok(before)
 }
 
 async fn twice(_: Tx, _: Tx) {}

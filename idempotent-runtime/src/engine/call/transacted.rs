@@ -36,7 +36,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The number of transactions that a call begins, should each of them lose a race.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 12;
+/// The pauses between them double up to the longest. A race may be lost for as long as the commit of the
+/// winner takes, with a slow disk or a replica that is waited for: all pauses are two seconds and more,
+/// and the first ones are short.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// The time after which a transaction that has not begun counts as refused. It includes that for a
 /// connection of the pool, which has a limit of its own: half a minute, mostly.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(60);
@@ -60,15 +65,14 @@ where
     };
     let mut end = CallEnd::new(call.operation.clone());
     let mut awaited = Awaited::default();
-    let mut backoff = Backoff::new(Duration::from_millis(2));
-    let mut left = ROUNDS;
+    let mut rounds = Rounds::new();
+    let mut body_ran = false;
     loop {
-        left -= 1;
-        let acquired = acquire(&call, &source, &mut awaited, answers.keeps_failures()).await;
-        let held = match acquired {
+        let undoable = answers.keeps_failures();
+        let held = match acquire(&call, &source, &mut awaited, &mut rounds, undoable).await {
             Ok(held) => held,
             // The body ran in an earlier round, and was rolled back.
-            Err(found) if left + 1 < ROUNDS && !found.is_answer() => {
+            Err(found) if body_ran && !found.is_answer() => {
                 let error = call.refusal(found).after_the_body_ran();
                 end.refused(&error);
                 return Err((answers.refuse)(error));
@@ -84,6 +88,7 @@ where
                 }
             }
         };
+        body_ran = true;
         let Held { mut attempt, transaction, seen, before } = held;
         let (lent, loan) = source.lend(transaction);
         let answer = {
@@ -103,12 +108,12 @@ where
             return Err((answers.refuse)(error));
         };
         if let Err(error) = &answer
-            && left > 0
             && repeats(error)
+            && let Some(pause) = rounds.next_after()
         {
             uninterrupted(source_rolls_back(source.clone(), transaction)).await;
             drop(attempt);
-            call.engine().sleep_until(call.engine().clock.now().after(backoff.pause())).await;
+            call.engine().sleep_until(call.engine().clock.now().after(pause)).await;
             continue;
         }
         let seen = if is_rolled_back(effects, &last) { before } else { seen };
@@ -145,18 +150,38 @@ where
                 };
                 return conclude(&attempt, &answers, answer, Ok(updated), &mut end);
             }
-            Finished::LostRace(_) if left > 0 => {
-                drop(attempt);
-                call.engine().sleep_until(call.engine().clock.now().after(backoff.pause())).await;
-                continue;
-            }
-            Finished::LostRace(error) | Finished::Failed(error) => {
+            Finished::LostRace(error) => {
+                if let Some(pause) = rounds.next_after() {
+                    drop(attempt);
+                    call.engine().sleep_until(call.engine().clock.now().after(pause)).await;
+                    continue;
+                }
                 call.store_error(error).after_the_body_ran()
             }
+            Finished::Failed(error) => call.store_error(error).after_the_body_ran(),
             Finished::Unknown(error) => call.blame(unknown(&call.operation)).with_source(error),
         };
         end.refused(&error);
         return Err((answers.refuse)(error));
+    }
+}
+
+/// The transactions of one call.
+struct Rounds {
+    left: u32,
+    backoff: Backoff,
+}
+
+impl Rounds {
+    /// Before the first one.
+    fn new() -> Self {
+        Self { left: ROUNDS - 1, backoff: Backoff::up_to(FIRST_PAUSE, LONGEST_PAUSE) }
+    }
+
+    /// The pause before another transaction, after one that lost a race; `None` if it was the last.
+    fn next_after(&mut self) -> Option<Duration> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.backoff.pause())
     }
 }
 
@@ -188,6 +213,7 @@ async fn acquire<'a, S: TransactionSource>(
     call: &Prepared<'a>,
     source: &S,
     awaited: &mut Awaited,
+    rounds: &mut Rounds,
     undoable: bool,
 ) -> Result<Held<'a, S::Transaction>, NotGranted> {
     let engine = call.engine();
@@ -206,7 +232,11 @@ async fn acquire<'a, S: TransactionSource>(
         let (transaction, claimed) = match claim(call, source, &mut participant, undoable).await {
             Ok(claimed) => claimed,
             Err(error) => {
-                let Some(pause) = resend.after(&error) else {
+                let pause = match error.kind() {
+                    StoreErrorKind::Contended => rounds.next_after(),
+                    _ => resend.after(&error),
+                };
+                let Some(pause) = pause else {
                     let found = NotGranted::Refused(error);
                     participant.found(call.fingerprint, &found);
                     return Err(found);
