@@ -11,8 +11,9 @@ use std::time::Duration;
 ///
 /// An implementation
 ///
-/// * MUST be safe to drop while it waits in [`next`](Self::next), or before that: no delivery is lost
-///   by it;
+/// * MUST be safe to drop while it waits in [`next`](Self::next) or [`prepare`](Self::prepare), or before
+///   that: no delivery is lost by it. The consumer waits for one `next` until it is ready or the consumer
+///   ends, and may leave it alone for as long as nothing is to be fetched;
 /// * MUST connect again by itself: after an error it is asked again, after a pause that grows;
 /// * SHOULD NOT fetch far ahead of what it is asked for: a delivery that waits here waits for nobody
 ///   else.
@@ -25,7 +26,8 @@ pub trait Deliveries: Send + 'static {
     /// The deliveries of this source.
     type Delivery: Delivery;
 
-    /// Prepares for a consumer with these terms. Called once, before the first delivery.
+    /// Prepares for a consumer with these terms. Called before the first delivery, and not again once it
+    /// has succeeded.
     ///
     /// An implementation SHOULD look at the limits that the broker has for the queue, and MUST refuse
     /// ([`PrepareError::Refused`]) those under which the broker drops a message, or takes it away, before
@@ -139,8 +141,8 @@ pub trait Delivery: Send + 'static {
     /// The message waits for a person, in a place of its own.
     fn park(self, reason: &Reason) -> impl Future<Output = Result<(), QueueError>> + Send;
 
-    /// The message is still being handled: the broker is not to deliver it again. The future is dropped
-    /// when the message is settled.
+    /// The message is still in hand: the broker is not to deliver it again. The future is dropped when the
+    /// consumer goes on with the message, before it is settled at the latest.
     fn in_progress(&mut self) -> impl Future<Output = Result<(), QueueError>> + Send {
         std::future::ready(Ok(()))
     }
@@ -173,7 +175,8 @@ impl Reason {
     pub fn headers(&self) -> [(&'static str, String); 2] {
         let mut text: String =
             self.text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect();
-        text.truncate(text.floor_char_boundary(LONGEST_TEXT));
+        let end = (0..=text.len().min(LONGEST_TEXT)).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
         [(REASON_HEADER, self.code.to_owned()), (ERROR_HEADER, text)]
     }
 }

@@ -26,7 +26,7 @@ impl StdError for QueueError {
     }
 }
 
-/// The error of a consumer that cannot go on. Its messages are back with the broker.
+/// The error of a consumer that cannot start, or cannot go on. Its messages are with the broker.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConsumerError {
@@ -37,6 +37,13 @@ pub enum ConsumerError {
         /// The error of the call.
         error: String,
     },
+    /// The queue does not suit the consumer. Nothing was fetched.
+    Refused {
+        /// The name of the consumer.
+        consumer: String,
+        /// The broker's limit that is in the way, and what to change.
+        error: QueueError,
+    },
 }
 
 impl fmt::Display for ConsumerError {
@@ -45,8 +52,19 @@ impl fmt::Display for ConsumerError {
             Self::Misconfigured { consumer, error } => {
                 write!(formatter, "the consumer `{consumer}` has stopped: {error}")
             }
+            Self::Refused { consumer, error } => {
+                write!(formatter, "the consumer `{consumer}` has not started: {error}")
+            }
         }
     }
 }
 
-impl StdError for ConsumerError {}
+impl StdError for ConsumerError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Misconfigured { .. } => None,
+            // Its text is part of this one's.
+            Self::Refused { error, .. } => error.source(),
+        }
+    }
+}

@@ -63,14 +63,17 @@
 mod documented {}
 
 pub mod consumer;
+pub mod decode;
 pub mod delivery;
 mod error;
+mod health;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod memory;
 mod message;
 #[cfg(feature = "nats")]
 pub mod nats;
+pub mod observe;
 pub mod publisher;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
@@ -79,8 +82,10 @@ pub mod redis_streams;
 pub mod settlement;
 
 pub use consumer::Consumer;
+pub use decode::Decode;
 pub use delivery::{Deliveries, Delivery, PrepareError, Prepared, Reason, Terms};
 pub use error::{ConsumerError, QueueError};
+pub use health::{ConsumerHealth, ConsumerState, LastError, Settled};
 pub use message::Message;
 pub use publisher::{Outgoing, PublishError, PublishErrorKind, Publisher, Receipt};
 pub use settlement::Settlement;

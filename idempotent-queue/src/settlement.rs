@@ -1,7 +1,7 @@
 //! The rule by which deliveries are settled. It decides on values alone.
 
-use idempotent_runtime::ErrorKind;
 use idempotent_runtime::ambient::CallReport;
+use idempotent_runtime::{ErrorKind, Mode};
 use std::time::Duration;
 
 /// The way in which a delivery is settled.
@@ -25,7 +25,7 @@ pub enum Settlement {
         /// A short name of the reason.
         code: &'static str,
     },
-    /// It is delivered again, and nothing else is fetched meanwhile: the store cannot be asked.
+    /// It stays in hand, and nothing else is fetched meanwhile: the store cannot be asked.
     Pause,
     /// It goes back to the broker, and the consumer ends.
     Stop,
@@ -77,13 +77,20 @@ pub fn settlement(
     let attempt = report.and_then(|report| report.attempt).or(counted).unwrap_or(1);
     let with_backoff = Settlement::Again { after: pauses.after(attempt) };
     match (ended, report) {
+        // Nothing tells later whether the work was done. Beside other calls it may be there to limit them.
+        (_, Some(report)) if report.mode == Some(Mode::Window) && report.calls == 1 => {
+            Settlement::Stop
+        }
         // It is recorded in the background, and another delivery is a replay.
         (Ended::Ok, Some(report)) if report.is_unrecorded => with_backoff,
         (Ended::Ok, _) => Settlement::Ack,
         (Ended::Panicked, _) | (Ended::Err, None) => with_backoff,
         (Ended::Err, Some(report)) => {
             let settlement = match report.refusal {
-                Some(kind) => of_refusal(kind, report, pauses).unwrap_or(with_backoff),
+                Some(kind) => {
+                    let counted = counted.unwrap_or(1);
+                    of_refusal(kind, report, counted, pauses).unwrap_or(with_backoff)
+                }
                 None if report.is_final => Settlement::DeadLetter { code: "final-error" },
                 None => with_backoff,
             };
@@ -101,9 +108,16 @@ pub fn settlement(
 }
 
 /// The settlement of a call that was refused. `None` for a kind that this version does not know.
-fn of_refusal(kind: ErrorKind, report: &CallReport, pauses: Pauses) -> Option<Settlement> {
-    let soon =
-        report.retry_after.unwrap_or(pauses.first).clamp(SOONEST, pauses.longest.max(SOONEST));
+fn of_refusal(
+    kind: ErrorKind,
+    report: &CallReport,
+    deliveries: u32,
+    pauses: Pauses,
+) -> Option<Settlement> {
+    let named = report.retry_after.unwrap_or(pauses.first);
+    // From the second on, the pauses grow: the broker counts these deliveries, and there may be a limit.
+    let grown = if deliveries > 1 { pauses.after(deliveries - 1) } else { SOONEST };
+    let soon = named.max(grown).min(pauses.longest.max(SOONEST));
     Some(match kind {
         // A window that is taken does not tell whether the work was done.
         ErrorKind::Duplicate if report.retry_after.is_some() => Settlement::Stop,
@@ -137,7 +151,7 @@ mod tests {
         Pauses { first: Duration::from_millis(100), longest: Duration::from_secs(3) };
 
     fn refused(kind: ErrorKind) -> Option<Settlement> {
-        of_refusal(kind, &CallReport::new(kind.into()), PAUSES)
+        of_refusal(kind, &CallReport::new(kind.into()), 1, PAUSES)
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! An adapter that has to act on the outcome, such as one that settles messages, learns it by
 //! [`reported`]: the function's own error type does not tell a refusal from a failure.
 
+use crate::config::Mode;
 use crate::error::{Error, ErrorKind};
 use crate::key::{Encoded, KeyPart};
 use crate::observe::Ending;
@@ -25,10 +26,19 @@ pub(crate) type ReportSlot = Arc<Mutex<Reports>>;
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     last: Option<CallReport>,
+    /// The rules of the call that was prepared last, without those in the bodies of others.
+    rules: Option<Rules>,
     /// The number of calls that have begun and not ended: one, and those in its body.
     open: u32,
     /// The number of calls that have ended, without those in the bodies of others.
     ended: u32,
+}
+
+/// The rules of a call that adapters look at.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    mode: Mode,
+    retention: Duration,
 }
 
 /// Token and scope of the request that is being handled.
@@ -97,6 +107,11 @@ pub struct CallReport {
     pub body_ran: bool,
     /// The answer is not in the store yet: it is being recorded in the background.
     pub is_unrecorded: bool,
+    /// The mode of the call, if its options were valid.
+    pub mode: Option<Mode>,
+    /// The time for which its answer is kept, if its options were valid: `expire`, or for a body that ran
+    /// the choice of `expire_with`.
+    pub retention: Option<Duration>,
     /// The number of calls that were made, without those in the bodies of others. If it is above one, the
     /// report tells of the last of them.
     pub calls: u32,
@@ -113,6 +128,8 @@ impl CallReport {
             attempt: None,
             body_ran: false,
             is_unrecorded: false,
+            mode: None,
+            retention: None,
             calls: 1,
         }
     }
@@ -192,7 +209,9 @@ pub async fn reported<F: Future>(ambient: Ambient, future: F) -> (F::Output, Opt
     let slot = ReportSlot::default();
     let output = report_to(Arc::clone(&slot), scope(ambient, future)).await;
     let reports = reports(&slot);
-    let report = reports.last.map(|report| CallReport { calls: reports.ended, ..report });
+    let (mode, retention) = reports.rules.map(|rules| (rules.mode, rules.retention)).unzip();
+    let calls = reports.ended;
+    let report = reports.last.map(|report| CallReport { calls, mode, retention, ..report });
     drop(reports);
     (output, report)
 }
@@ -214,6 +233,26 @@ fn reports(slot: &ReportSlot) -> MutexGuard<'_, Reports> {
 /// Leaves the end of a call for [`reported`].
 pub(crate) fn report(report: CallReport) {
     let _ = REPORT.try_with(|slot| reports(slot).last = Some(report));
+}
+
+/// A call is prepared, with a mode and a retention unless its options are invalid.
+pub(crate) fn call_prepared(rules: Option<(Mode, Duration)>) {
+    let _ = REPORT.try_with(|slot| {
+        let mut reports = reports(slot);
+        if reports.open == 0 {
+            reports.rules = rules.map(|(mode, retention)| Rules { mode, retention });
+        }
+    });
+}
+
+/// The body has returned a value that is kept for another time than the call said.
+pub(crate) fn report_retention(chosen: Duration) {
+    let _ = REPORT.try_with(|slot| {
+        let mut reports = reports(slot);
+        if let Reports { open: 1, rules: Some(rules), .. } = &mut *reports {
+            rules.retention = chosen;
+        }
+    });
 }
 
 /// A call begins.

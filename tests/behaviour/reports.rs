@@ -6,6 +6,7 @@ use idempotent_runtime::testing::Verb;
 use idempotent_runtime::{AnswerPolicy, Error, ErrorKind, Mode, OnUnrecorded};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
+use std::time::Duration;
 use support::{both, neighbour, remote};
 
 /// An error that says nothing of refusals.
@@ -96,6 +97,38 @@ async fn the_outer_call_is_reported_and_not_those_of_its_body() {
             Ok::<u8, Opaque>(1)
         });
         assert_eq!(report_of(outer).await.ending, Ending::Executed);
+    }
+}
+
+#[tokio::test]
+async fn mode_and_retention_are_those_of_the_outer_call() {
+    let minute = Duration::from_secs(60);
+    for bench in both() {
+        let outer = || bench.op().mode(Mode::Reject).expire(minute);
+        let call = || {
+            outer().run(async {
+                let inner = bench.idem.operation("inner").key("k").mode(Mode::Window);
+                let _ = inner.expire(minute * 2).run(async { Ok::<u8, Opaque>(1) }).await;
+                Ok::<u8, Opaque>(1)
+            })
+        };
+        for _ in 0..2 {
+            let report = report_of(call()).await;
+            assert_eq!((report.mode, report.retention), (Some(Mode::Reject), Some(minute)));
+        }
+        let invalid = report_of(outer().expire(Duration::ZERO).run(async { Ok::<u8, Opaque>(1) }));
+        let report = invalid.await;
+        assert_eq!((report.refusal, report.mode), (Some(ErrorKind::Misconfigured), None));
+    }
+}
+
+#[tokio::test]
+async fn the_retention_that_the_body_chose_is_reported() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    for bench in both() {
+        let answers = AnswerPolicy::kept().expire_with(|_: &u8| HOUR);
+        let report = report_of(bench.op().run_as(answers, async { Ok::<u8, Opaque>(1) })).await;
+        assert_eq!((report.retention, report.body_ran), (Some(HOUR), true));
     }
 }
 

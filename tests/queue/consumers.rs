@@ -126,7 +126,7 @@ async fn panics_around_the_handler_lose_and_repeat_nothing() {
     bench.queue.send(message("a", Body::Succeeds));
     bench.queue.close();
     let decode = |_: &Message| -> Result<Body, fmt::Error> { panic!("the decoder panics") };
-    in_time(bench.consumer().run_decoded(bench.queue.deliveries(), decode, handle)).await.unwrap();
+    in_time(bench.consumer().decoder(decode).run(bench.queue.deliveries(), handle)).await.unwrap();
     assert_eq!(bench.codes(), ["undecodable"]);
 
     let bench = Bench::new();

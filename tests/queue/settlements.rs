@@ -146,7 +146,7 @@ async fn a_store_that_does_not_answer_loses_no_message() {
 }
 
 #[tokio::test]
-async fn a_function_that_is_set_up_wrongly_ends_the_consumer_and_keeps_its_messages() {
+async fn a_function_of_mode_window_ends_the_consumer_and_keeps_its_messages() {
     let bench = Bench::new();
     for key in ["a", "b"] {
         bench.queue.send(message(key, Body::Succeeds));
@@ -165,7 +165,8 @@ async fn a_function_that_is_set_up_wrongly_ends_the_consumer_and_keeps_its_messa
     let consumer = bench.consumer().concurrency(1);
     let error = in_time(consumer.run(bench.queue.deliveries(), window)).await.unwrap_err();
     assert!(error.to_string().starts_with("the consumer `orders` has stopped"), "{error}");
-    assert_eq!(bench.counts(), [1, 0, 0, 1]);
+    assert!(error.to_string().contains("help: choose `mode = "), "{error}");
+    assert_eq!(bench.counts(), [0, 0, 0, 2], "the first one is not acknowledged");
 }
 
 #[tokio::test]

@@ -1,127 +1,144 @@
-//! One delivery, from its message to its settlement.
+//! One try to handle a message: decoded, handled, and judged.
 
-use super::Settings;
+use super::heartbeat::Heartbeat;
+use super::work::Work;
 use crate::settlement::{Ended, settlement};
-use crate::{Delivery, Message, QueueError, Reason, Settlement};
+use crate::{Decode, Delivery, Message, Settlement, observe};
 use idempotent_runtime::ambient::{self, CallReport};
-use std::error::Error as StdError;
+use idempotent_runtime::{ErrorKind, Mode};
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::sync::atomic::Ordering::Relaxed;
-use std::task::Poll;
-use tokio::time::{MissedTickBehavior, interval_at};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tokio::task::{JoinError, JoinHandle};
+use tracing::Instrument;
 
-/// A delivery that was settled, or whose settlement the broker did not take.
-pub(super) struct Handled {
+/// The answer to a message.
+pub(super) struct Answer {
     pub(super) settlement: Settlement,
-    /// The store has answered.
-    pub(super) store_answered: bool,
-    /// The broker took the settlement.
-    pub(super) is_settled: bool,
     /// The error of the handler, if there was one.
     pub(super) error: String,
+    /// The store has answered.
+    pub(super) store_answered: bool,
+    /// The instance takes no more calls.
+    pub(super) is_shutting_down: bool,
 }
 
-impl Handled {
-    fn new(settlement: Settlement, error: String) -> Self {
-        Self { settlement, store_answered: false, is_settled: false, error }
+impl Answer {
+    fn new(settlement: Settlement, error: impl Into<String>) -> Self {
+        let error = error.into();
+        Self { settlement, error, store_answered: false, is_shutting_down: false }
+    }
+
+    pub(super) fn dead(code: &'static str, error: impl Into<String>) -> Self {
+        Self::new(Settlement::DeadLetter { code }, error)
     }
 }
 
-/// Handles a delivery and settles it.
-///
-/// A caller that goes away leaves the delivery to the broker, and the attempt to the engine.
-pub(super) async fn handle<D, M, X, F, T, E>(
-    settings: &Settings,
-    mut delivery: D,
-    decode: impl Fn(&Message) -> Result<M, X>,
-    handler: impl Fn(M) -> F,
-) -> Handled
+/// The end of a handler, with the report of the call that it made.
+type End = (Result<(), String>, Option<CallReport>);
+
+/// Handles a message once. `retries` is the number of tries before this one for which it stayed in hand.
+pub(super) async fn handle<D, C, M, H, F, T, E>(
+    work: &Arc<Work<C, H>>,
+    delivery: &mut D,
+    heartbeat: &mut Heartbeat<'_>,
+    retries: u64,
+) -> Answer
 where
     D: Delivery,
-    X: StdError,
-    F: Future<Output = Result<T, E>>,
+    C: Decode<M>,
+    M: Send + 'static,
+    H: Fn(M) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
     E: fmt::Display,
 {
-    let dead = |code, error| Handled::new(Settlement::DeadLetter { code }, error);
-    let ambient = settings.ambient(delivery.message());
-    let decoded = catch_unwind(AssertUnwindSafe(|| decode(delivery.message())));
-    let mut handled = match (decoded, ambient) {
-        (Err(_), _) => dead("undecodable", "the decoder panicked".to_owned()),
-        (Ok(Err(error)), _) => dead("undecodable", text(&error)),
-        (Ok(Ok(_)), None) => dead("scope-missing", "the header of the scope is missing".to_owned()),
-        (Ok(Ok(message)), Some(ambient)) => {
-            let handler = async { handler(message).await };
-            call(settings, &mut delivery, ambient::reported(ambient, handler)).await
+    let message = delivery.message();
+    let deliveries = deliveries(message, retries);
+    if let Some(answer) = work.too_many(deliveries) {
+        return answer;
+    }
+    let started = Instant::now();
+    let decoded = catch_unwind(AssertUnwindSafe(|| {
+        work.decoder.decode(message).map_err(|error| text(&error))
+    }));
+    let argument = match decoded {
+        Err(_) => return Answer::dead("undecodable", "the decoder panicked"),
+        Ok(Err(error)) => return Answer::dead("undecodable", error),
+        Ok(Ok(argument)) => argument,
+    };
+    let Some(ambient) = work.settings.ambient(message) else {
+        return Answer::dead("scope-missing", "the header of the scope is missing");
+    };
+    let call = {
+        let work = Arc::clone(work);
+        async move {
+            let handled = async {
+                let result = (work.handler)(argument).await;
+                result.map(drop).map_err(|error| text(&error))
+            };
+            work.settings.idem.scope(ambient::reported(ambient, handled)).await
         }
     };
-    let consumer: &str = &settings.name;
-    let outcome = name(handled.settlement);
-    let settled = settle(settings, delivery, &handled).await;
-    handled.is_settled = settled.is_ok();
-    if let Err(error) = settled {
-        // The broker delivers it again, and it is answered as before.
-        tracing::warn!(target: "idempotent", consumer, outcome, %error, "delivery not settled");
-    } else {
-        tracing::debug!(target: "idempotent", consumer, outcome, "delivery settled");
-    }
-    handled
+    // In a task of its own: one that blocks does not hold up its heartbeat, and a panic is an answer. The
+    // broker would not deliver a message again whose connection lives on.
+    let call = Call(tokio::spawn(call.in_current_span()));
+    let end = heartbeat.during(delivery, call).await;
+    observe::handled(&work.settings.name, started);
+    judge(work, deliveries, end.ok())
 }
 
-/// Calls the handler, and tells the broker now and then that it is at work.
-async fn call<T, E: fmt::Display>(
-    settings: &Settings,
-    delivery: &mut impl Delivery,
-    call: impl Future<Output = (Result<T, E>, Option<CallReport>)>,
-) -> Handled {
-    let mut call = pin!(settings.idem.scope(call));
-    // A panic is an answer: the broker would not deliver a message again whose connection lives on.
-    let mut call = pin!(poll_fn(move |context| {
-        match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(answer)) => Poll::Ready(Some(answer)),
-            Err(_) => Poll::Ready(None),
-        }
-    }));
-    let first = tokio::time::Instant::now() + settings.heartbeat;
-    let mut heartbeat = interval_at(first, settings.heartbeat);
-    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let deliveries = delivery.message().deliveries();
-    // Beside the call, which a broker that does not answer must not hold up.
-    let beats = async {
-        loop {
-            heartbeat.tick().await;
-            if let Err(error) = delivery.in_progress().await {
-                let consumer: &str = &settings.name;
-                tracing::debug!(target: "idempotent", consumer, %error, "progress not signalled");
-            }
-        }
+/// Decides on a message by the end of its handler. `None` if that panicked.
+fn judge<C, H>(work: &Work<C, H>, deliveries: Option<u64>, end: Option<End>) -> Answer {
+    let pauses = work.settings.pauses;
+    let Some((result, report)) = end else {
+        let settlement = settlement(Ended::Panicked, None, deliveries, pauses);
+        return Answer::new(settlement, "the handler panicked");
     };
-    let answer = tokio::select! {
-        biased;
-        answer = &mut call => answer,
-        () = beats => None,
-    };
-    let Some((result, report)) = answer else {
-        let settlement = settlement(Ended::Panicked, None, deliveries, settings.pauses);
-        return Handled::new(settlement, "the handler panicked".to_owned());
-    };
-    if report.is_none() && !settings.is_unprotected.swap(true, Relaxed) {
-        let consumer: &str = &settings.name;
-        tracing::warn!(
-            target: "idempotent", consumer,
-            "the handler calls no idempotent function: a message that is delivered again is handled again"
-        );
-    }
+    work.look_at(report.as_ref());
     let ended = if result.is_ok() { Ended::Ok } else { Ended::Err };
-    let settlement = settlement(ended, report.as_ref(), deliveries, settings.pauses);
-    let error = result.err().map(|error| text(&error)).unwrap_or_default();
-    let store_answered = report.is_some_and(|report| {
-        !report.is_unrecorded && (report.refusal.is_none() || report.retry_after.is_some())
-    });
-    Handled { store_answered, ..Handled::new(settlement, error) }
+    let settlement = settlement(ended, report.as_ref(), deliveries, pauses);
+    let mut answer = Answer::new(settlement, result.err().unwrap_or_default());
+    if let Some(report) = report {
+        answer.store_answered = store_answered(&report);
+        answer.is_shutting_down = report.refusal == Some(ErrorKind::ShuttingDown);
+        if settlement == Settlement::Stop && report.mode == Some(Mode::Window) {
+            WINDOW.clone_into(&mut answer.error);
+        }
+    }
+    answer
+}
+
+/// `true` if the store has answered a call. Some are refused before it is asked.
+fn store_answered(report: &CallReport) -> bool {
+    match report.refusal {
+        None => !report.is_unrecorded,
+        Some(
+            ErrorKind::Duplicate
+            | ErrorKind::InProgress
+            | ErrorKind::Superseded
+            | ErrorKind::FailedBefore
+            | ErrorKind::Mismatch
+            | ErrorKind::Indeterminate
+            | ErrorKind::ResultUnavailable
+            | ErrorKind::Undecodable,
+        ) => true,
+        Some(_) => false,
+    }
+}
+
+const WINDOW: &str = "its function has the mode `window`, which does not tell whether the work was done\n\
+                      help: choose `mode = \"strong\"` or `mode = \"reject\"`";
+
+/// The number of deliveries, with those that the consumer has spared the broker.
+fn deliveries(message: &Message, retries: u64) -> Option<u64> {
+    match (message.deliveries(), retries) {
+        (None, 0) => None,
+        (counted, retries) => Some(counted.unwrap_or(1).saturating_add(retries)),
+    }
 }
 
 /// The text of an error, which a bad implementation cannot turn into a panic.
@@ -130,29 +147,19 @@ fn text(error: &impl fmt::Display) -> String {
         .unwrap_or_else(|_| "the error cannot be displayed".to_owned())
 }
 
-async fn settle(
-    settings: &Settings,
-    delivery: impl Delivery,
-    handled: &Handled,
-) -> Result<(), QueueError> {
-    match handled.settlement {
-        Settlement::Ack => delivery.ack().await,
-        Settlement::Again { after } => delivery.again(after).await,
-        Settlement::DeadLetter { code } => {
-            delivery.dead_letter(&Reason::new(code, &*handled.error)).await
-        }
-        Settlement::Park { code } => delivery.park(&Reason::new(code, &*handled.error)).await,
-        Settlement::Pause | Settlement::Stop => delivery.again(settings.pauses.first).await,
+/// A handler in a task of its own, which ends with the task that waits for it.
+struct Call(JoinHandle<End>);
+
+impl Future for Call {
+    type Output = Result<End, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
     }
 }
 
-fn name(settlement: Settlement) -> &'static str {
-    match settlement {
-        Settlement::Ack => "ack",
-        Settlement::Again { .. } => "again",
-        Settlement::DeadLetter { .. } => "dead_letter",
-        Settlement::Park { .. } => "park",
-        Settlement::Pause => "pause",
-        Settlement::Stop => "stop",
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

@@ -1,25 +1,32 @@
 //! Consumers: a loop that takes deliveries, calls a handler and settles.
+//!
+//! `run` is the loop, which has one task for each delivery. `in_hand` is that task: it waits for its turn
+//! (`order`) and for a handler that may start (`work`), has the message handled (`handle`), and settles it.
+//! `status` is what both have learnt of store and broker (`conditions`).
 
+pub(crate) mod conditions;
 mod handle;
+mod heartbeat;
+mod in_hand;
+mod order;
+mod prepare;
 mod run;
+mod settings;
+pub(crate) mod status;
+mod work;
 
+use crate::decode::Json;
 use crate::settlement::Pauses;
-use crate::{ConsumerError, Deliveries, Message};
+use crate::{ConsumerError, ConsumerHealth, Decode, Deliveries, Message};
 use idempotent_runtime::Idempotency;
-use idempotent_runtime::ambient::Ambient;
-use serde::de::DeserializeOwned;
-use std::error::Error as StdError;
+use settings::{LONGEST, Settings};
+use status::{Life, Status};
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 use std::time::Duration;
-
-/// Headers that a key is looked for in, in this order.
-const KEY_HEADERS: [&str; 2] = ["idempotency-key", "idempotent-token"];
-
-/// The longest pause, and time between signals: a day.
-const LONGEST: Duration = Duration::from_secs(24 * 3_600);
+use tracing::Span;
 
 /// A consumer of messages.
 ///
@@ -62,53 +69,84 @@ const LONGEST: Duration = Duration::from_secs(24 * 3_600);
 /// those that found another consumer at work. After [`max_attempts`](Self::max_attempts) the body does
 /// not start again, and the message becomes a dead letter.
 ///
+/// A message that the broker has delivered more than ten times as often becomes a dead letter too: a body in
+/// a database transaction whose process dies leaves no trace of its attempt.
+///
+/// # Order
+/// Messages are handled at the same time, in no order, unless [`ordered_by`](Self::ordered_by) names a key.
+///
 /// # Retention
 /// A message may be delivered again for as long as the broker keeps it. `expire` of the function must be
-/// longer than that, or a late delivery runs the body again.
-pub struct Consumer {
+/// longer than that, or a late delivery runs the body again. A warning says so, if the broker tells how
+/// long that is.
+///
+/// # Outages
+/// While the store does not answer, messages stay in hand, the broker is told so by heartbeats, and nothing
+/// else is fetched. They are tried again after pauses that grow. While the broker does not answer, nothing
+/// is fetched either.
+pub struct Consumer<C = Json> {
     settings: Settings,
+    decoder: C,
     shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
-}
-
-/// The settings of a consumer, which its tasks share.
-struct Settings {
-    idem: Idempotency,
-    name: String,
-    concurrency: usize,
-    max_attempts: Option<u32>,
-    pauses: Pauses,
-    heartbeat: Duration,
-    drain: Duration,
-    key_headers: Vec<String>,
-    scope_header: Option<String>,
-    key_from_id: bool,
-    /// The handler is known not to be idempotent.
-    is_unprotected: AtomicBool,
+    life: Life,
 }
 
 impl Consumer {
     /// A consumer of this name, whose handler uses this instance.
     pub fn new(idem: &Idempotency, name: impl Into<String>) -> Self {
-        let settings = Settings {
-            idem: idem.clone(),
-            name: name.into(),
-            concurrency: 16,
-            max_attempts: None,
-            pauses: Pauses { first: Duration::from_secs(1), longest: Duration::from_secs(60) },
-            heartbeat: Duration::from_secs(10),
-            drain: Duration::from_secs(30),
-            key_headers: KEY_HEADERS.map(str::to_owned).to_vec(),
-            scope_header: None,
-            key_from_id: false,
-            is_unprotected: AtomicBool::new(false),
-        };
-        Self { settings, shutdown: Box::pin(pending()) }
+        let name: Arc<str> = name.into().into();
+        Self {
+            settings: Settings::new(idem, Arc::clone(&name)),
+            decoder: Json,
+            shutdown: Box::pin(pending()),
+            life: Life(Arc::new(Status::new(name))),
+        }
     }
+}
 
+impl<C> Consumer<C> {
     /// Sets the number of messages that are handled at the same time, at least one. Default: 16.
     #[must_use]
     pub fn concurrency(mut self, messages: usize) -> Self {
         self.settings.concurrency = messages.max(1);
+        self
+    }
+
+    /// Sets the largest number of messages that are in hand: those that are handled, wait for that, or are
+    /// being settled. Default: the concurrency, and never below it.
+    #[must_use]
+    pub fn prefetch(mut self, messages: usize) -> Self {
+        self.settings.prefetch = Some(messages);
+        self
+    }
+
+    /// Keeps the order of messages that have one key: each is handled once the one before it is settled.
+    /// Messages for which the function returns `None` have no order.
+    ///
+    /// ```
+    /// use idempotent_queue::Consumer;
+    /// # use idempotent_runtime::Idempotency;
+    /// # let idem = Idempotency::in_memory().unwrap();
+    ///
+    /// let consumer = Consumer::new(&idem, "orders")
+    ///     .ordered_by(|message| message.header("customer").map(str::to_owned))
+    ///     .prefetch(200);
+    /// ```
+    ///
+    /// A message that has to come again stays in hand, and is tried again here after its pause, so that
+    /// none of its key overtakes it. Other keys go on, while there is room for them in
+    /// [`prefetch`](Self::prefetch); limit the attempts, or a message that never succeeds holds up its key
+    /// for ever. A dead letter, or one that is parked, holds up none.
+    ///
+    /// The order is that in which the broker delivers. It holds across processes only if the broker gives
+    /// all messages of a key to one consumer, as a partition of Kafka does. Messages that go back at a
+    /// shutdown go back in their order, and the broker decides on the order in which they come again.
+    #[must_use]
+    pub fn ordered_by(
+        mut self,
+        key: impl Fn(&Message) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.ordered_by = Some(Box::new(key));
         self
     }
 
@@ -128,11 +166,11 @@ impl Consumer {
         self
     }
 
-    /// Sets the time between two signals to the broker that a message is still being handled, at least
-    /// a millisecond. Default: 10 seconds.
+    /// Sets the time between two signals to the broker that a message is still in hand, at least a
+    /// millisecond. Default: a third of the instance's `lease`, also if that is changed later.
     #[must_use]
     pub fn heartbeat(mut self, every: Duration) -> Self {
-        self.settings.heartbeat = every.clamp(Duration::from_millis(1), LONGEST);
+        self.settings.heartbeat = Some(every);
         self
     }
 
@@ -159,88 +197,82 @@ impl Consumer {
         self
     }
 
-    /// Ends the consumer when `signal` resolves: nothing more is fetched, messages in hand are finished
-    /// and settled within [`drain`](Self::drain), and the rest goes back to the broker.
+    /// Sets the decoder of messages. Default: [`Json`].
+    #[must_use]
+    pub fn decoder<D>(self, decoder: D) -> Consumer<D> {
+        let Self { settings, shutdown, life, .. } = self;
+        Consumer { settings, decoder, shutdown, life }
+    }
+
+    /// Sets the span in which a message is handled. Default: a span `consume` with the names of consumer
+    /// and message, and its header `traceparent`.
+    ///
+    /// Tracing systems set the parent of a span from outside:
+    ///
+    /// ```
+    /// use idempotent_queue::{Consumer, Message};
+    /// # use idempotent_runtime::Idempotency;
+    /// # let idem = Idempotency::in_memory().unwrap();
+    ///
+    /// let consumer = Consumer::new(&idem, "orders").span(|message: &Message| {
+    ///     let span = tracing::info_span!("order", id = message.id());
+    ///     // With `tracing-opentelemetry`: `span.set_parent(context_of(message.header("traceparent")))`.
+    ///     span
+    /// });
+    /// ```
+    #[must_use]
+    pub fn span(mut self, span: impl Fn(&Message) -> Span + Send + Sync + 'static) -> Self {
+        self.settings.span = Some(Box::new(span));
+        self
+    }
+
+    /// Ends the consumer when `signal` resolves: nothing more is fetched, handlers that run are finished
+    /// and their messages settled within [`drain`](Self::drain), and the rest goes back to the broker.
     #[must_use]
     pub fn shutdown_on(mut self, signal: impl Future<Output = ()> + Send + 'static) -> Self {
         self.shutdown = Box::pin(signal);
         self
     }
 
-    /// Sets the time for which messages in hand are waited for at the end. Default: 30 seconds.
+    /// Sets the time for which handlers are waited for at a shutdown. Default: 30 seconds.
     #[must_use]
     pub fn drain(mut self, within: Duration) -> Self {
         self.settings.drain = within;
         self
     }
 
-    /// Handles messages whose payload is JSON, until the source ends or the consumer is told to.
+    /// The health of the consumer, to be asked while it runs.
+    pub fn health(&self) -> ConsumerHealth {
+        ConsumerHealth::new(&self.life.0)
+    }
+
+    /// Handles messages, until the source ends and all are settled, the consumer is told to end, or its
+    /// instance is shut down.
+    ///
+    /// The handler runs in a task of its own. If the returned future is dropped, so are the handlers, and
+    /// their messages go back to the broker.
     ///
     /// # Errors
-    /// The function is set up so that no message can be settled.
+    /// The function is set up so that no message can be settled, or the queue does not suit the consumer.
     pub async fn run<S, M, H, F, T, E>(self, deliveries: S, handler: H) -> Result<(), ConsumerError>
     where
         S: Deliveries,
-        M: DeserializeOwned + Send + 'static,
-        H: Fn(M) -> F + Send + Sync + 'static,
-        F: Future<Output = Result<T, E>> + Send + 'static,
-        T: Send + 'static,
-        E: fmt::Display + Send + 'static,
-    {
-        self.run_decoded(deliveries, |message| serde_json::from_slice(message.payload()), handler)
-            .await
-    }
-
-    /// The same for payloads of any kind.
-    ///
-    /// # Errors
-    /// The function is set up so that no message can be settled.
-    pub async fn run_decoded<S, D, M, X, H, F, T, E>(
-        self,
-        deliveries: S,
-        decode: D,
-        handler: H,
-    ) -> Result<(), ConsumerError>
-    where
-        S: Deliveries,
-        D: Fn(&Message) -> Result<M, X> + Send + Sync + 'static,
+        C: Decode<M>,
         M: Send + 'static,
-        X: StdError + Send + 'static,
         H: Fn(M) -> F + Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
         T: Send + 'static,
         E: fmt::Display + Send + 'static,
     {
-        let Self { settings, shutdown } = self;
-        if settings.name.is_empty() {
+        if self.settings.name.is_empty() {
             let error = "its name is empty, which is part of the scope of keys".to_owned();
-            return Err(ConsumerError::Misconfigured { consumer: settings.name, error });
+            return Err(ConsumerError::Misconfigured { consumer: String::new(), error });
         }
-        run::run(settings, shutdown, deliveries, decode, handler).await
+        run::run(self, deliveries, handler).await
     }
 }
 
-impl Settings {
-    /// Token, scope and limit of a call, from the headers of its message. `None` if the scope is missing.
-    fn ambient(&self, message: &Message) -> Option<Ambient> {
-        let named = self.key_headers.iter().find_map(|name| message.header(name));
-        let token = named.or_else(|| message.id().filter(|_| self.key_from_id));
-        let mut ambient = match &self.scope_header {
-            None => Ambient::new().scope(&*self.name),
-            Some(header) => {
-                let value = message.header(header).filter(|value| !value.is_empty())?;
-                Ambient::new().scope((&*self.name, value))
-            }
-        };
-        if let Some(token) = token {
-            ambient = ambient.token(token);
-        }
-        ambient.max_attempts = self.max_attempts;
-        Some(ambient)
-    }
-}
-
-impl fmt::Debug for Consumer {
+impl<C> fmt::Debug for Consumer<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Consumer")

@@ -260,7 +260,7 @@ pub(crate) async fn a_wrong_function_ends_the_consumer_and_keeps_its_messages<B:
     let mut consumes = site.start_with(site.consumer().concurrency(1), window).await;
     let error = in_time(&mut consumes.0).await.unwrap().unwrap_err();
     assert!(error.to_string().starts_with("the consumer `orders` has stopped"), "{error}");
-    assert_eq!((site.broker.pending().await, site.put_aside().await), (1, (0, 0)));
+    assert_eq!((site.broker.pending().await, site.put_aside().await), (2, (0, 0)));
 }
 
 pub(crate) async fn a_consumer_that_is_dropped_leaves_its_message_to_the_next_one<B: Broker>() {

@@ -43,7 +43,9 @@ pub(crate) fn prepare_within<'a>(
     call: Call<'a>,
 ) -> Result<Prepared<'a>, Error> {
     let config = engine.config.load();
-    let mut policy = Policy::of(call.options, &config)
+    let policy = Policy::of(call.options, &config);
+    ambient::call_prepared(policy.as_ref().ok().map(|policy| (policy.mode, policy.retention)));
+    let mut policy = policy
         .map_err(|text| Error::new(ErrorKind::Misconfigured, &call.operation).with_message(text))?;
     // A limit of what the adapter calls, and not of what that calls in its body.
     policy.max_attempts = ambient::with(|ambient| ambient?.max_attempts)

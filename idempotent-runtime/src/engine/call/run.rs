@@ -226,7 +226,11 @@ pub(super) fn end_of<T, E>(
         Ok(value) => {
             let retention = match answers.retention(value) {
                 Some(chosen) if chosen.is_zero() => return free,
-                Some(chosen) => whole_millis(chosen),
+                Some(chosen) => {
+                    let chosen = whole_millis(chosen);
+                    ambient::report_retention(chosen);
+                    chosen
+                }
                 None => attempt.state().retention,
             };
             let encoded = match attempt.keeps_values() {

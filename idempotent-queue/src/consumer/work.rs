@@ -1,0 +1,119 @@
+//! What the tasks of a consumer share.
+
+use super::handle::Answer;
+use super::order::Turn;
+use super::settings::Settings;
+use super::status::Status;
+use crate::delivery::DELIVERIES_PER_ATTEMPT;
+use crate::{Message, Prepared, observe};
+use idempotent_runtime::ambient::CallReport;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tracing::Span;
+
+/// Settings, functions and status of a consumer that runs.
+pub(super) struct Work<C, H> {
+    pub(super) settings: Settings,
+    pub(super) status: Arc<Status>,
+    pub(super) decoder: C,
+    pub(super) handler: H,
+    prepared: Prepared,
+    /// One permit for each handler that may run.
+    handlers: Semaphore,
+    /// The warning was given that the handler is not idempotent.
+    is_unprotected: AtomicBool,
+    /// The warning was given that records expire too early.
+    expires_early: AtomicBool,
+}
+
+impl<C, H> Work<C, H> {
+    pub(super) fn new(
+        settings: Settings,
+        status: Arc<Status>,
+        decoder: C,
+        handler: H,
+        prepared: Prepared,
+    ) -> Self {
+        let handlers = Semaphore::new(settings.concurrency.min(Semaphore::MAX_PERMITS));
+        let [is_unprotected, expires_early] = [const { AtomicBool::new(false) }; 2];
+        Self {
+            settings,
+            status,
+            decoder,
+            handler,
+            prepared,
+            handlers,
+            is_unprotected,
+            expires_early,
+        }
+    }
+
+    /// Waits until a handler may start. `None` if the message has to go back: the consumer drains, or a
+    /// message before this one went back.
+    pub(super) async fn may_start(&self, turn: &mut Turn) -> Option<SemaphorePermit<'_>> {
+        let starts = async {
+            turn.comes().await.ok()?;
+            loop {
+                self.status.may_start().await;
+                let permit = self.handlers.acquire().await.ok()?;
+                // An outage may have begun while others had their turn.
+                if self.status.conditions().no_start_before().is_none() {
+                    return Some(permit);
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.status.drains() => None,
+            permit = starts => permit,
+        }
+    }
+
+    /// The span of a message.
+    pub(super) fn span(&self, message: &Message) -> Span {
+        match &self.settings.span {
+            None => observe::span(&self.settings.name, message),
+            Some(span) => {
+                catch_unwind(AssertUnwindSafe(|| span(message))).unwrap_or_else(|_| Span::none())
+            }
+        }
+    }
+
+    /// The answer to a message that was delivered more often than its attempts explain. Attempts that leave
+    /// no trace, such as those of a process that dies in a transaction, are bounded by this alone.
+    pub(super) fn too_many(&self, deliveries: Option<u64>) -> Option<Answer> {
+        let attempts = self.settings.max_attempts?;
+        let limit = u64::from(attempts) * DELIVERIES_PER_ATTEMPT;
+        let deliveries = deliveries.filter(|count| *count > limit)?;
+        let error = format!(
+            "delivered {deliveries} times, and {limit} are enough for `max_attempts` of {attempts}"
+        );
+        Some(Answer::dead("too-many-deliveries", error))
+    }
+
+    /// Warns, once each, of functions that do not protect against repeats.
+    pub(super) fn look_at(&self, report: Option<&CallReport>) {
+        let consumer: &str = &self.settings.name;
+        let Some(report) = report else {
+            if !self.is_unprotected.swap(true, Relaxed) {
+                tracing::warn!(
+                    target: "idempotent", consumer,
+                    "the handler calls no idempotent function: a message that is delivered again is handled again"
+                );
+            }
+            return;
+        };
+        let kept = report.retention.filter(|_| report.body_ran && report.refusal.is_none());
+        if let (Some(expire), Some(redelivered_for)) = (kept, self.prepared.redelivered_for)
+            && expire < redelivered_for
+            && !self.expires_early.swap(true, Relaxed)
+        {
+            tracing::warn!(
+                target: "idempotent", consumer, ?expire, ?redelivered_for,
+                "records expire before the broker stops to deliver again: a late delivery runs the body"
+            );
+        }
+    }
+}
