@@ -64,6 +64,7 @@ mod documented {}
 
 pub mod consumer;
 pub mod delivery;
+pub mod encode;
 mod error;
 #[cfg(feature = "kafka")]
 pub mod kafka;
@@ -71,6 +72,7 @@ pub mod memory;
 mod message;
 #[cfg(feature = "nats")]
 pub mod nats;
+pub mod producer;
 pub mod publisher;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
@@ -82,6 +84,7 @@ pub use consumer::Consumer;
 pub use delivery::{Deliveries, Delivery, PrepareError, Prepared, Reason, Terms};
 pub use error::{ConsumerError, QueueError};
 pub use message::Message;
+pub use producer::Producer;
 pub use publisher::{Outgoing, PublishError, PublishErrorKind, Publisher, Receipt};
 pub use settlement::Settlement;
 
