@@ -1,6 +1,9 @@
 //! Decoders: from the bytes of a message to the argument of its handler.
 
 use crate::Message;
+#[cfg(feature = "msgpack")]
+use crate::format::MessagePack;
+use crate::format::{Json, Raw};
 use serde::de::DeserializeOwned;
 use std::convert::Infallible;
 use std::fmt;
@@ -54,10 +57,6 @@ pub trait Decode<M>: Send + Sync + 'static {
     fn decode(&self, message: &Message) -> Result<M, Self::Error>;
 }
 
-/// Payloads in JSON.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Json;
-
 impl<M: DeserializeOwned> Decode<M> for Json {
     type Error = serde_json::Error;
 
@@ -65,11 +64,6 @@ impl<M: DeserializeOwned> Decode<M> for Json {
         serde_json::from_slice(message.payload())
     }
 }
-
-/// Payloads in MessagePack.
-#[cfg(feature = "msgpack")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MessagePack;
 
 #[cfg(feature = "msgpack")]
 impl<M: DeserializeOwned> Decode<M> for MessagePack {
@@ -79,31 +73,6 @@ impl<M: DeserializeOwned> Decode<M> for MessagePack {
         rmp_serde::from_slice(message.payload())
     }
 }
-
-/// No decoding: the handler takes the whole [`Message`], with its headers.
-///
-/// ```
-/// use idempotent_queue::decode::Raw;
-/// use idempotent_queue::memory::MemoryQueue;
-/// use idempotent_queue::{Consumer, Message};
-/// use idempotent_runtime::{Error, Idempotency, idempotent};
-///
-/// #[idempotent(mode = "strong", expire = "7d")]
-/// async fn on_image(image: Message) -> Result<usize, Error> {
-///     Ok(image.payload().len())
-/// }
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let (idem, queue) = (Idempotency::in_memory()?, MemoryQueue::new());
-/// queue.send(Message::new([0x89, 0x50]).with_header("idempotency-key", "image-1"));
-/// # queue.close();
-/// Consumer::new(&idem, "images").decoder(Raw).run(queue.deliveries(), on_image).await?;
-/// assert_eq!(queue.acknowledged().len(), 1);
-/// # Ok(()) }
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Raw;
 
 impl Decode<Message> for Raw {
     type Error = Infallible;

@@ -65,7 +65,9 @@ mod documented {}
 pub mod consumer;
 pub mod decode;
 pub mod delivery;
+pub mod encode;
 mod error;
+pub mod format;
 mod health;
 #[cfg(feature = "kafka")]
 pub mod kafka;
@@ -74,6 +76,7 @@ mod message;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod observe;
+pub mod producer;
 pub mod publisher;
 #[cfg(feature = "rabbitmq")]
 pub mod rabbitmq;
@@ -87,6 +90,7 @@ pub use delivery::{Deliveries, Delivery, PrepareError, Prepared, Reason, Terms};
 pub use error::{ConsumerError, QueueError};
 pub use health::{ConsumerHealth, ConsumerState, LastError, Settled};
 pub use message::Message;
+pub use producer::Producer;
 pub use publisher::{Outgoing, PublishError, PublishErrorKind, Publisher, Receipt};
 pub use settlement::Settlement;
 

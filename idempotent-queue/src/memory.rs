@@ -1,6 +1,8 @@
 //! A queue in memory, for tests of consumers and for work inside one process.
 
-use crate::{Deliveries, Delivery, Message, QueueError, Reason};
+use crate::{
+    Deliveries, Delivery, Message, Outgoing, PublishError, Publisher, QueueError, Reason, Receipt,
+};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +27,8 @@ struct State {
     waiting: VecDeque<(Instant, Message)>,
     /// The number of deliveries that are not settled.
     in_hand: usize,
+    /// The number of messages that came by a publisher.
+    published: u64,
     is_closed: bool,
     acknowledged: Vec<Message>,
     dead_letters: Vec<(Message, Reason)>,
@@ -52,6 +56,11 @@ impl MemoryQueue {
     /// The deliveries of this queue, for a consumer.
     pub fn deliveries(&self) -> MemoryDeliveries {
         MemoryDeliveries(self.clone())
+    }
+
+    /// A publisher to this queue, whatever the destination. It is the reference for those of brokers.
+    pub fn publisher(&self) -> MemoryPublisher {
+        MemoryPublisher(self.clone())
     }
 
     /// The messages that are done, in the order of their ends.
@@ -85,6 +94,29 @@ impl MemoryQueue {
         put(&mut state);
         drop(state);
         self.0.changed.notify_waiters();
+    }
+}
+
+/// A publisher to a [`MemoryQueue`]. Messages have the broker's id `<number>`, counted from one.
+#[derive(Clone, Debug)]
+pub struct MemoryPublisher(MemoryQueue);
+
+impl Publisher for MemoryPublisher {
+    async fn publish(&self, outgoing: &Outgoing) -> Result<Receipt, PublishError> {
+        let mut message = Message::new(outgoing.payload());
+        for (name, value) in outgoing.wire_headers() {
+            message = message.with_header(name, value);
+        }
+        let mut state = self.0.state();
+        if state.is_closed {
+            return Err(PublishError::permanent("the queue is closed"));
+        }
+        state.published += 1;
+        let position = state.published.to_string();
+        state.waiting.push_back((Instant::now(), message.with_id(&*position)));
+        drop(state);
+        self.0.0.changed.notify_waiters();
+        Ok(Receipt::at(position))
     }
 }
 

@@ -1,6 +1,9 @@
-//! Consumers on a queue in memory: how deliveries are settled, and how a consumer ends.
+//! Consumers on a queue in memory: how deliveries are settled, and how a consumer ends. Producers, with a broker that
+//! answers as it is told.
 #![allow(missing_docs)]
 
 mod bench;
 mod consumers;
+mod producers;
+mod publisher;
 mod settlements;

@@ -15,7 +15,7 @@ mod settings;
 pub(crate) mod status;
 mod work;
 
-use crate::decode::Json;
+use crate::format::Json;
 use crate::settlement::Pauses;
 use crate::{ConsumerError, ConsumerHealth, Decode, Deliveries, Message};
 use idempotent_runtime::Idempotency;

@@ -12,6 +12,8 @@ mod memory;
 #[cfg(feature = "broker-tests")]
 mod nats;
 #[cfg(feature = "broker-tests")]
+mod producers;
+#[cfg(feature = "broker-tests")]
 mod rabbitmq;
 #[cfg(feature = "broker-tests")]
 mod redis_streams;

@@ -70,6 +70,12 @@ impl Effect {
         self
     }
 
+    /// Adds an argument that may be any bytes.
+    pub fn arg_bytes(mut self, argument: impl Into<Vec<u8>>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
     /// Refuses keys that lie in another slot than the record.
     fn check_slots(&self, record: &Name) -> Result<(), StoreError> {
         match self.keys.iter().find(|key| Slot::for_key(key) != record.slot()) {
