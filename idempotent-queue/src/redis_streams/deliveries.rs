@@ -40,9 +40,8 @@ use std::time::Duration;
 /// asked, and if its process lives, others leave it alone until then.
 ///
 /// # Memory
-/// No more entries are fetched than the consumer handles at a time, and at most twice as many if new ones and
-/// claimed ones come together. Of entries that come again only ids are kept, of 10,000 at most; further ones
-/// are found in Redis.
+/// No more entries are held than the consumer handles at a time. Of entries that come again only ids are kept,
+/// of 10,000 at most; further ones are found in Redis when their pauses are over.
 #[derive(Debug)]
 pub struct StreamDeliveries {
     servers: Servers,
@@ -191,12 +190,7 @@ impl Deliveries for StreamDeliveries {
         let source = match &self.source {
             Some(source) => Arc::clone(source),
             // Not prepared: on the terms of a consumer without settings.
-            None => self.source(&Terms {
-                consumer: self.settings.group.clone(),
-                prefetch: 16,
-                max_attempts: None,
-                heartbeat: Duration::from_secs(10),
-            }),
+            None => self.source(&Terms::new(self.settings.group.clone())),
         };
         self.start(&source);
         let entry = source.next().await?;

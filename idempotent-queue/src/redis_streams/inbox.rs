@@ -64,19 +64,22 @@ impl Inbox {
 
     /// The number of entries that may be fetched: none unless a consumer waits for one.
     pub(super) fn wanted(&self) -> usize {
-        match self.is_asked && !self.has_ended {
-            true => self.prefetch.saturating_sub(self.in_hand + self.ready.len()),
-            false => 0,
+        if self.is_asked { self.room() } else { 0 }
+    }
+
+    fn room(&self) -> usize {
+        match self.has_ended {
+            true => 0,
+            false => self.prefetch.saturating_sub(self.in_hand + self.ready.len()),
         }
     }
 
-    /// Takes entries that were fetched. After the end they are returned.
-    pub(super) fn arrive(&mut self, entries: Vec<Entry>) -> Vec<Entry> {
-        if self.has_ended {
-            return entries;
-        }
+    /// Takes entries that were fetched. Returns those that there is no room for: after the end, and if new
+    /// ones and claimed ones came together.
+    pub(super) fn arrive(&mut self, mut entries: Vec<Entry>) -> Vec<Entry> {
+        let too_many = entries.split_off(self.room().min(entries.len()));
         self.ready.extend(entries);
-        Vec::new()
+        too_many
     }
 
     /// Hands out an entry.
@@ -175,6 +178,8 @@ mod tests {
         assert_eq!(inbox.wanted(), 1, "one in hand, one ready");
         inbox.leave();
         assert_eq!(inbox.wanted(), 2);
+        let too_many = inbox.arrive(vec![entry("3-0"), entry("4-0"), entry("5-0")]);
+        assert_eq!(too_many.iter().map(|entry| &*entry.id).collect::<Vec<_>>(), ["5-0"]);
     }
 
     #[test]

@@ -121,8 +121,8 @@ impl Source {
 
     /// Takes entries that were fetched.
     fn arrive(self: &Arc<Self>, entries: Vec<Entry>) {
-        let too_late = self.inbox().arrive(entries);
-        self.offer(too_late.iter().map(Delivered::of).collect());
+        let too_many = self.inbox().arrive(entries);
+        self.offer(too_many.iter().map(Delivered::of).collect());
         self.arrived.notify_one();
     }
 
