@@ -50,6 +50,11 @@ rm -rf -- "$directory"
 pub(crate) struct Account(Option<(u32, u32)>);
 
 impl Account {
+    /// The present user's, also if that is root.
+    pub(crate) fn present() -> Self {
+        Self(None)
+    }
+
     /// Gives a directory of ours to the account of this name if we are root. Otherwise the present user keeps it.
     ///
     /// # Panics

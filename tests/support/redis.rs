@@ -1,5 +1,6 @@
 //! Real servers, started by tests on free ports and ended with them.
 
+use super::guard::{Account, Guard};
 use super::until_async;
 use ::redis::aio::{ConnectionLike, MultiplexedConnection};
 use idempotent_runtime::key::RecordKey;
@@ -10,11 +11,14 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// Names more server binaries, separated by white space, for [`binaries`].
 const MORE_SERVERS: &str = "REDIS_SERVERS_UNDER_TEST";
+
+/// Names a server, by its URL, that processes of tests share.
+const SHARED: &str = "REDIS_UNDER_TEST";
 
 /// Time limit for the start of a server.
 const START: Duration = Duration::from_secs(30);
@@ -44,6 +48,35 @@ pub fn installed() -> PathBuf {
         .map(|directory| directory.join("redis-server"))
         .find(|path| path.is_file())
         .expect("redis-server is missing; help: apt-get install redis-server")
+}
+
+/// The URL of the server that the environment names, or of one of this process, which ends with it even
+/// if it is killed. Tests that share it have keys of their own.
+pub fn shared_redis() -> &'static str {
+    static STARTED: Mutex<Vec<Guard>> = Mutex::new(Vec::new());
+    static URL: LazyLock<String> = LazyLock::new(|| {
+        if let Ok(url) = std::env::var(SHARED) {
+            return url;
+        }
+        // Another process may take the port before the server does.
+        for _ in 0..10 {
+            let (directory, port) = (TempDirectory::new(), free_port());
+            let text = port.to_string();
+            let server = installed();
+            let arguments = ["--bind", "127.0.0.1", "--save", "", "--port", &text];
+            let command = [server.as_path()].into_iter().chain(arguments.map(Path::new));
+            let command: Vec<_> = command.collect();
+            let mut guard = Guard::new(Account::present(), &directory, "KILL", &command);
+            if guard.start("eady to accept connections") {
+                STARTED.lock().unwrap().push(guard);
+                // The guard removes it.
+                std::mem::forget(directory);
+                return format!("redis://127.0.0.1:{port}/");
+            }
+        }
+        panic!("{} does not start", installed().display());
+    });
+    &URL
 }
 
 /// A server that is killed when this value is dropped.
