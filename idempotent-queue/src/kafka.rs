@@ -1,1 +1,0 @@
-//! Kafka, by the mock cluster of librdkafka.
