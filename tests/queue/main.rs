@@ -3,4 +3,11 @@
 
 mod bench;
 mod consumers;
+mod decoders;
+mod in_hand;
+mod observed;
+mod order;
+mod outages;
+mod prepare;
 mod settlements;
+mod watched;
