@@ -169,14 +169,17 @@ fn all_events_are_written_so_that_this_test_sees_them() {
 #[test]
 fn the_documented_metrics_are_those_that_are_counted() {
     // The constants of `names`, by their value.
-    let text = fs::read_to_string(workspace().join("idempotent-runtime/src/observe/names.rs"));
-    let text = text.unwrap();
+    let text = ["idempotent-runtime", "idempotent-queue"].map(|package| {
+        fs::read_to_string(workspace().join(package).join("src/observe/names.rs")).unwrap()
+    });
+    let text = text.concat();
     let constants: BTreeMap<&str, &str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "))
         .map(|(name, value)| (name, literal(value.trim_end_matches(';')).unwrap()))
         .collect();
-    let labels = [names::OPERATION, names::OUTCOME, names::PROBLEM, names::VERB];
+    let labels = ["CONSUMER", "OPERATION", "OUTCOME", "PROBLEM", "SETTLEMENT", "VERB"];
+    let labels = labels.map(|name| constants[name]);
     let mut known: BTreeSet<&str> = constants.values().copied().collect();
     known.retain(|value| !labels.contains(value));
 
@@ -304,15 +307,21 @@ fn alerts_speak_of_outcomes_metrics_and_events_that_exist() {
 }
 
 #[test]
-fn the_documented_fields_of_the_span_are_its_own() {
+fn the_documented_fields_of_spans_are_their_own() {
     let spans: Vec<_> = ["error", "warn", "info", "debug", "trace"]
         .iter()
         .flat_map(|level| calls(&format!("{level}_span")))
         .collect();
-    let [span] = &spans[..] else { panic!("{spans:?}") };
-    let fields: Vec<String> = span[2..].iter().map(|argument| field(argument)).collect();
-    let documented: Vec<String> = table("Span").iter().map(|row| only(&row[0])).collect();
-    assert_eq!(documented, fields);
+    let own = spans.iter().filter(|span| span[0] == "target: \"idempotent\"");
+    let own: BTreeMap<&str, Vec<String>> = own
+        .map(|span| {
+            let fields = span[2..].iter().map(|argument| field(argument));
+            (literal(&span[1]).unwrap(), fields.collect())
+        })
+        .collect();
+    let documented = |heading| table(heading).iter().map(|row| only(&row[0])).collect();
+    let expected = [("idempotent", "Span"), ("consume", "Span of a message")];
+    assert_eq!(own, expected.map(|(name, heading)| (name, documented(heading))).into());
 }
 
 #[test]

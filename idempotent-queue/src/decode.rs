@@ -42,8 +42,8 @@ use std::fmt;
 ///
 /// An implementation MUST give the same value, or the same error, for each delivery of a message.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not decode messages into `{M}`",
-    label = "not a decoder for `{M}`",
+    message = "`{Self}` is not a decoder of messages for this handler",
+    label = "not an `idempotent_queue::Decode<{M}>`",
     note = "decoders are `Json`, `MessagePack`, `Raw`, and closures such as `|message: &Message| parse(message.payload())` that return a `Result`"
 )]
 pub trait Decode<M>: Send + Sync + 'static {

@@ -46,12 +46,18 @@
 //! | `Ok`; `Duplicate` and `ResultUnavailable`: handled before | [`Ack`](Settlement::Ack) |
 //! | an error of the function that is not final, a panic, `Reentrant` | [`Again`](Settlement::Again), after a pause that grows with the attempts |
 //! | `InProgress`, `Superseded`, `Unrecorded` | [`Again`](Settlement::Again), after the time that the error names |
-//! | an error that is final, `FailedBefore`, `Mismatch`, `MissingKey`, `InvalidKey`; a payload that cannot be decoded | [`DeadLetter`](Settlement::DeadLetter) |
+//! | an error that is final, `FailedBefore`, `Mismatch`, `MissingKey`, `InvalidKey`; a payload that cannot be decoded; too many deliveries | [`DeadLetter`](Settlement::DeadLetter) |
 //! | `Indeterminate`, `Undecodable` | [`Park`](Settlement::Park): a person decides |
-//! | `StoreUnavailable`, `StoreFull`, `NotReplicated`, `ShuttingDown` | [`Pause`](Settlement::Pause): it comes again, and nothing is fetched meanwhile |
+//! | `StoreUnavailable`, `StoreFull`, `NotReplicated`, `ShuttingDown` | [`Pause`](Settlement::Pause): it stays in hand, and nothing is fetched meanwhile |
 //! | `Misconfigured`; mode `window`, which does not tell whether the work was done | [`Stop`](Settlement::Stop) |
 //!
 //! A function that is not idempotent is settled by its result alone, and a warning says so once.
+//!
+//! # Consumers
+//!
+//! [`Consumer`] has the settings: concurrency and prefetch, attempts, the order of messages that have one
+//! key, [decoders](decode), spans, shutdown. [`ConsumerHealth`] tells its state. With the feature `metrics`
+//! there are [counters, a histogram and a gauge](observe::names).
 //!
 //! # Brokers
 //!

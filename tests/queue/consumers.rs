@@ -1,11 +1,12 @@
 //! Consumers as a whole: concurrency, heartbeats, shutdown, errors of the broker.
 
 use crate::bench::{Bench, Body, handle, in_time, message};
-use idempotent_queue::memory::{MemoryDeliveries, MemoryDelivery};
-use idempotent_queue::{Deliveries, Delivery, Message, QueueError, Reason};
+use crate::watched::{Broker, Watched};
+use idempotent_queue::memory::MemoryDelivery;
+use idempotent_queue::{Deliveries, Message, QueueError};
 use idempotent_runtime::testing::Verb;
 use std::fmt;
-use std::future::{Future, pending, ready};
+use std::future::{Future, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -148,57 +149,6 @@ async fn panics_around_the_handler_lose_and_repeat_nothing() {
     consumes.abort();
 }
 
-/// Deliveries that count signs of progress, and a broker that is away at first.
-struct Watched {
-    inner: MemoryDeliveries,
-    signs: Arc<AtomicUsize>,
-    errors: usize,
-}
-
-struct WatchedDelivery {
-    inner: MemoryDelivery,
-    signs: Arc<AtomicUsize>,
-}
-
-/// A delivery whose broker takes no settlement, and does not answer signals.
-struct Deaf(MemoryDelivery);
-
-struct DeafSource(MemoryDeliveries);
-
-impl Deliveries for DeafSource {
-    type Delivery = Deaf;
-
-    async fn next(&mut self) -> Result<Option<Deaf>, QueueError> {
-        Ok(self.0.next().await?.map(Deaf))
-    }
-}
-
-impl Delivery for Deaf {
-    fn message(&self) -> &Message {
-        self.0.message()
-    }
-
-    async fn ack(self) -> Result<(), QueueError> {
-        Err(QueueError::new("the broker is deaf"))
-    }
-
-    async fn again(self, _: Duration) -> Result<(), QueueError> {
-        self.ack().await
-    }
-
-    async fn dead_letter(self, _: &Reason) -> Result<(), QueueError> {
-        self.ack().await
-    }
-
-    async fn park(self, _: &Reason) -> Result<(), QueueError> {
-        self.ack().await
-    }
-
-    async fn in_progress(&mut self) -> Result<(), QueueError> {
-        pending().await
-    }
-}
-
 #[tokio::test]
 async fn a_broker_that_does_not_answer_holds_up_no_handler_and_is_not_flooded() {
     let bench = Bench::new();
@@ -216,7 +166,12 @@ async fn a_broker_that_does_not_answer_holds_up_no_handler_and_is_not_flooded() 
     };
     let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3_600));
     let consumer = bench.consumer().backoff(hour, hour).heartbeat(millisecond);
-    let consumes = tokio::spawn(consumer.run(DeafSource(bench.queue.deliveries()), slow));
+    let source = Watched::new(&bench.queue);
+    let (seen, broker) = (Arc::clone(&source.seen), Arc::clone(&source.broker));
+    *broker.lock().unwrap() = Broker::IsSilent;
+    let consumes = tokio::spawn(consumer.run(source, slow));
+    until(|| seen.signals() == 1).await;
+    *broker.lock().unwrap() = Broker::Refuses;
     until(|| calls.load(SeqCst) == 1).await;
     for _ in 0..50 {
         tokio::time::sleep(millisecond).await;
@@ -226,55 +181,15 @@ async fn a_broker_that_does_not_answer_holds_up_no_handler_and_is_not_flooded() 
     consumes.abort();
 }
 
-impl Deliveries for Watched {
-    type Delivery = WatchedDelivery;
-
-    async fn next(&mut self) -> Result<Option<WatchedDelivery>, QueueError> {
-        if self.errors > 0 {
-            self.errors -= 1;
-            return Err(QueueError::new("the broker is away"));
-        }
-        let signs = Arc::clone(&self.signs);
-        Ok(self.inner.next().await?.map(|inner| WatchedDelivery { inner, signs }))
-    }
-}
-
-impl Delivery for WatchedDelivery {
-    fn message(&self) -> &Message {
-        self.inner.message()
-    }
-
-    async fn ack(self) -> Result<(), QueueError> {
-        self.inner.ack().await
-    }
-
-    async fn again(self, after: Duration) -> Result<(), QueueError> {
-        self.inner.again(after).await
-    }
-
-    async fn dead_letter(self, reason: &Reason) -> Result<(), QueueError> {
-        self.inner.dead_letter(reason).await
-    }
-
-    async fn park(self, reason: &Reason) -> Result<(), QueueError> {
-        self.inner.park(reason).await
-    }
-
-    async fn in_progress(&mut self) -> Result<(), QueueError> {
-        self.signs.fetch_add(1, SeqCst);
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn the_broker_hears_of_a_message_that_takes_long() {
     let bench = Bench::new();
     bench.queue.send(message("a", Body::Waits));
-    let signs = Arc::new(AtomicUsize::new(0));
-    let watched = Watched { inner: bench.queue.deliveries(), signs: Arc::clone(&signs), errors: 0 };
+    let source = Watched::new(&bench.queue);
+    let seen = Arc::clone(&source.seen);
     let consumer = bench.consumer().heartbeat(Duration::from_millis(1));
-    let consumes = tokio::spawn(consumer.run(watched, handle));
-    until(|| signs.load(SeqCst) > 3).await;
+    let consumes = tokio::spawn(consumer.run(source, handle));
+    until(|| seen.signals() > 3).await;
     consumes.abort();
 }
 
@@ -283,7 +198,8 @@ async fn a_broker_that_was_away_is_asked_again() {
     let bench = Bench::new();
     bench.queue.send(message("a", Body::Succeeds));
     bench.queue.close();
-    let watched = Watched { inner: bench.queue.deliveries(), signs: Arc::default(), errors: 3 };
-    bench.consumer().run(watched, handle).await.unwrap();
+    let mut source = Watched::new(&bench.queue);
+    source.errors = 3;
+    bench.consumer().run(source, handle).await.unwrap();
     assert_eq!(bench.counts(), [1, 0, 0, 0]);
 }

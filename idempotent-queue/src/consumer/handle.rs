@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::task::{JoinError, JoinHandle};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 /// The answer to a message.
 pub(super) struct Answer {
@@ -46,6 +46,7 @@ pub(super) async fn handle<D, C, M, H, F, T, E>(
     work: &Arc<Work<C, H>>,
     delivery: &mut D,
     heartbeat: &mut Heartbeat<'_>,
+    span: &Span,
     retries: u64,
 ) -> Answer
 where
@@ -85,7 +86,7 @@ where
     };
     // In a task of its own: one that blocks does not hold up its heartbeat, and a panic is an answer. The
     // broker would not deliver a message again whose connection lives on.
-    let call = Call(tokio::spawn(call.in_current_span()));
+    let call = Call(tokio::spawn(call.instrument(span.clone())));
     let end = heartbeat.during(delivery, call).await;
     observe::handled(&work.settings.name, started);
     judge(work, deliveries, end.ok())

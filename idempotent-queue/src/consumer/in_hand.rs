@@ -64,7 +64,7 @@ where
             return Consequence::GoesOn;
         };
         let span = work.span(delivery.message());
-        let tried = handle(&work, &mut delivery, &mut heartbeat, tries.failed);
+        let tried = handle(&work, &mut delivery, &mut heartbeat, &span, tries.failed);
         let answer = tried.instrument(span.clone()).await;
         drop(permit);
         learn(&work, &answer);

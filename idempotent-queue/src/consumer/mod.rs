@@ -25,6 +25,7 @@ use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tracing::Span;
 
@@ -253,8 +254,9 @@ impl<C> Consumer<C> {
     /// their messages go back to the broker.
     ///
     /// # Errors
-    /// The function is set up so that no message can be settled, or the queue does not suit the consumer.
-    pub async fn run<S, M, H, F, T, E>(self, deliveries: S, handler: H) -> Result<(), ConsumerError>
+    /// [`ConsumerError`], if the function is set up so that no message can be settled, or the queue does not
+    /// suit the consumer.
+    pub fn run<S, M, H, F, T, E>(self, deliveries: S, handler: H) -> Run
     where
         S: Deliveries,
         C: Decode<M>,
@@ -264,11 +266,26 @@ impl<C> Consumer<C> {
         T: Send + 'static,
         E: fmt::Display + Send + 'static,
     {
-        if self.settings.name.is_empty() {
-            let error = "its name is empty, which is part of the scope of keys".to_owned();
-            return Err(ConsumerError::Misconfigured { consumer: String::new(), error });
-        }
-        run::run(self, deliveries, handler).await
+        Run(Box::pin(run::run(self, deliveries, handler)))
+    }
+}
+
+/// A consumer that runs, as a future. Returned by [`Consumer::run`].
+// Not an `async fn`: its bounds would be reported three times, for the call, its future and the `await`.
+#[must_use = "a consumer does nothing unless it is awaited or spawned"]
+pub struct Run(Pin<Box<dyn Future<Output = Result<(), ConsumerError>> + Send>>);
+
+impl Future for Run {
+    type Output = Result<(), ConsumerError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Run").finish_non_exhaustive()
     }
 }
 

@@ -31,6 +31,10 @@ where
     E: fmt::Display + Send + 'static,
 {
     let Consumer { settings, decoder, mut shutdown, life } = consumer;
+    if settings.name.is_empty() {
+        let error = "its name is empty, which is part of the scope of keys".to_owned();
+        return Err(ConsumerError::Misconfigured { consumer: String::new(), error });
+    }
     let status = Arc::clone(&life.0);
     let Some(prepared) = prepare(&settings, &status, &mut source, &mut shutdown).await? else {
         return Ok(());

@@ -1,0 +1,130 @@
+//! Outages of the store and ends of the instance: nothing is lost, and no delivery is used up.
+
+use crate::bench::{Bench, Body, handle, in_time, message};
+use crate::watched::Watched;
+use idempotent_queue::ConsumerState;
+use idempotent_runtime::store::MemoryStore;
+use idempotent_runtime::testing::{FaultStore, Verb};
+use idempotent_runtime::{Error, Idempotency, Mode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+use support::until;
+use tokio::sync::oneshot;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[tokio::test]
+async fn an_outage_of_the_store_uses_up_no_delivery() {
+    let bench = Bench::new();
+    bench.store.all_down();
+    for key in 0..4 {
+        bench.queue.send(message(&key.to_string(), Body::Succeeds));
+    }
+    bench.queue.close();
+    let source = Watched::new(&bench.queue);
+    let seen = Arc::clone(&source.seen);
+    let consumer = bench.consumer().heartbeat(Duration::from_millis(1)).max_attempts(1);
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(source, handle));
+    // Far more tries than deliveries would be allowed.
+    until(|| bench.store.calls(Verb::Begin) > 3 * 4 * 12).await;
+    assert_eq!((seen.again(), health.in_hand()), (0, 4), "they stay in hand");
+    assert_eq!(health.state(), ConsumerState::PausedByStore);
+    assert!(health.last_error().is_some());
+    let signals = seen.signals();
+    until(|| seen.signals() > signals + 3).await;
+    bench.store.all_up();
+    in_time(consumes).await.unwrap().unwrap();
+    assert_eq!(bench.counts(), [4, 0, 0, 0]);
+    let acknowledged = bench.queue.acknowledged();
+    assert!(acknowledged.iter().all(|message| message.deliveries() == Some(1)));
+}
+
+#[tokio::test]
+async fn no_handler_starts_while_the_store_does_not_answer() {
+    let bench = Bench::new();
+    bench.store.all_down();
+    for key in 0..20 {
+        bench.queue.send(message(&key.to_string(), Body::Succeeds));
+    }
+    let consumer = bench.consumer().backoff(HOUR, HOUR).concurrency(4).prefetch(20);
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handle));
+    // Each of the four sends its `begin` three times; sixteen wait.
+    until(|| bench.store.answers(Verb::Begin) >= 12 && health.in_hand() == 20).await;
+    for _ in 0..50 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(bench.store.calls(Verb::Begin), 12);
+    }
+    consumes.abort();
+}
+
+#[tokio::test]
+async fn a_shutdown_gives_back_what_waits_for_the_store() {
+    let bench = Bench::new();
+    bench.store.all_down();
+    for key in 0..4 {
+        bench.queue.send(message(&key.to_string(), Body::Succeeds));
+    }
+    let source = Watched::new(&bench.queue);
+    let seen = Arc::clone(&source.seen);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let consumer = bench.consumer().backoff(HOUR, HOUR).concurrency(2).prefetch(4);
+    let consumer = consumer.shutdown_on(async { drop(stopped.await) }).drain(HOUR);
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(source, handle));
+    until(|| health.state() == ConsumerState::PausedByStore && health.in_hand() == 4).await;
+    stop.send(()).unwrap();
+    in_time(consumes).await.unwrap().unwrap();
+    assert_eq!((bench.counts(), seen.again()), ([0, 0, 0, 4], 4));
+}
+
+/// A part of the store, such as one shard, may be down for one key while others are answered.
+#[tokio::test]
+async fn a_message_that_the_store_does_not_answer_is_not_tried_whenever_another_is_answered() {
+    let bench = Bench::new();
+    let shard = FaultStore::new(MemoryStore::new());
+    shard.all_down();
+    let broken = Idempotency::builder().store(shard).build().unwrap();
+    let (idem, tries) = (bench.idem.clone(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&tries);
+    let handler = move |body: Body| {
+        let idem = if body == Body::Fails { broken.clone() } else { idem.clone() };
+        count.fetch_add(usize::from(body == Body::Fails), SeqCst);
+        async move {
+            let op = idem.operation("sharded").key(1).mode(Mode::Strong);
+            op.run(async { Ok::<_, Error>(1) }).await
+        }
+    };
+    bench.queue.send(message("slow", Body::Succeeds));
+    bench.queue.send(message("broken", Body::Fails));
+    let gate = bench.store.hold(Verb::Complete);
+    let consumer = bench.consumer().backoff(HOUR, HOUR);
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handler));
+    gate.arrived(1).await;
+    until(|| health.state() == ConsumerState::PausedByStore).await;
+    // The answer to the first one ends the pause of the consumer, and not that of the second one.
+    gate.open();
+    until(|| health.state() == ConsumerState::Running).await;
+    for key in 0..10 {
+        bench.queue.send(message(&key.to_string(), Body::Succeeds));
+    }
+    until(|| bench.counts()[0] == 11).await;
+    assert_eq!((tries.load(SeqCst), health.in_hand()), (1, 1));
+    consumes.abort();
+}
+
+#[tokio::test]
+async fn a_consumer_ends_with_its_instance_and_gives_its_messages_back() {
+    let bench = Bench::new();
+    for key in 0..4 {
+        bench.queue.send(message(&key.to_string(), Body::Succeeds));
+    }
+    bench.idem.shutdown(Duration::ZERO).await;
+    let consumer = bench.consumer().concurrency(2).prefetch(4);
+    let health = consumer.health();
+    in_time(consumer.run(bench.queue.deliveries(), handle)).await.unwrap();
+    assert_eq!((bench.counts(), health.state()), ([0, 0, 0, 4], ConsumerState::Ended));
+}
