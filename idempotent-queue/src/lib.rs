@@ -78,6 +78,7 @@ pub mod publisher;
 pub mod rabbitmq;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
+pub mod schedule;
 pub mod settlement;
 
 pub use consumer::Consumer;
@@ -86,6 +87,7 @@ pub use error::{ConsumerError, QueueError};
 pub use message::Message;
 pub use producer::Producer;
 pub use publisher::{Outgoing, PublishError, PublishErrorKind, Publisher, Receipt};
+pub use schedule::Schedule;
 pub use settlement::Settlement;
 
 /// The header with the key of a message.

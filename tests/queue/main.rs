@@ -6,4 +6,5 @@ mod bench;
 mod consumers;
 mod producers;
 mod publisher;
+mod schedules;
 mod settlements;
