@@ -56,7 +56,12 @@
 //! # Brokers
 //!
 //! [`Deliveries`] and [`Delivery`] are what a broker's adapter implements. [`memory`] is a queue without
-//! a broker, for tests of consumers and for work inside one process.
+//! a broker, for tests of consumers and for work inside one process. [`Publisher`] is the other direction.
+//!
+//! # Producers and schedules
+//!
+//! A [`Producer`] sends a message once per business id. A [`Schedule`] runs a job once per period, whatever
+//! the number of processes.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/queues.md")]
