@@ -10,9 +10,7 @@
 //! events of every order in their order.
 #![allow(clippy::print_stdout)]
 
-use idempotent_sql::outbox::{
-    Confirmed, Message, Outbox, OutboxMessage, PublishError, Publisher, Relay,
-};
+use idempotent_sql::outbox::{Message, Outbox, Outgoing, PublishError, Publisher, Receipt, Relay};
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 use std::collections::{BTreeMap, HashSet};
@@ -35,7 +33,7 @@ struct Broker {
 struct BrokerClient(Arc<Mutex<Broker>>);
 
 impl Publisher for BrokerClient {
-    async fn publish(&self, message: &OutboxMessage) -> Result<Confirmed, PublishError> {
+    async fn publish(&self, message: &Outgoing) -> Result<Receipt, PublishError> {
         let mut broker =
             self.0.lock().map_err(|_| PublishError::permanent("a receiver panicked"))?;
         broker.deliveries += 1;
@@ -47,16 +45,17 @@ impl Publisher for BrokerClient {
         println!(
             "{} of {}{}",
             message.kind(),
-            message.key(),
+            message.key().unwrap_or_default(),
             if first { "" } else { " again: dropped" }
         );
         if first {
-            let events = broker.events.entry(message.key().to_owned()).or_default();
+            let events =
+                broker.events.entry(message.key().unwrap_or_default().to_owned()).or_default();
             events.push(message.kind().to_owned());
         }
         match delivery {
             3 => Err(PublishError::retryable("the confirmation was lost")),
-            _ => Ok(Confirmed),
+            _ => Ok(Receipt::new()),
         }
     }
 }

@@ -62,7 +62,12 @@
 //! # Brokers
 //!
 //! [`Deliveries`] and [`Delivery`] are what a broker's adapter implements. [`memory`] is a queue without
-//! a broker, for tests of consumers and for work inside one process.
+//! a broker, for tests of consumers and for work inside one process. [`Publisher`] is the other direction.
+//!
+//! # Producers and schedules
+//!
+//! A [`Producer`] sends a message once per business id. A [`Schedule`] runs a job once per period, whatever
+//! the number of processes.
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/queues.md")]
@@ -88,6 +93,7 @@ pub mod publisher;
 pub mod rabbitmq;
 #[cfg(feature = "redis-streams")]
 pub mod redis_streams;
+pub mod schedule;
 pub mod settlement;
 
 pub use consumer::Consumer;
@@ -98,6 +104,7 @@ pub use health::{ConsumerHealth, ConsumerState, LastError, Settled};
 pub use message::Message;
 pub use producer::Producer;
 pub use publisher::{Outgoing, PublishError, PublishErrorKind, Publisher, Receipt};
+pub use schedule::Schedule;
 pub use settlement::Settlement;
 
 /// The header with the key of a message.

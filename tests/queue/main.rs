@@ -12,5 +12,6 @@ mod observed;
 mod order;
 mod outages;
 mod prepare;
+mod schedules;
 mod settlements;
 mod watched;

@@ -63,7 +63,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 ///
 /// # Business ids
 /// The business id names the message within its destination, for every tenant and caller: the ambient
-/// scope of a request is no part of it. Where ids are unique per tenant only, send under `(tenant, id)`.
+/// scope of a request is no part of it. Send under `(tenant, id)` if ids are unique per tenant only.
 /// The same business id with another payload is refused as `Mismatch`.
 ///
 /// # Records

@@ -1,7 +1,7 @@
-//! Messages: as they are sent, and as a publisher gets them.
+//! Messages: as they are sent, and as they are in the outbox.
 
 use super::lane::Lane;
-use super::{OutboxError, OutboxErrorKind};
+use super::{OutboxError, OutboxErrorKind, Outgoing};
 use idempotent_runtime::store::Token;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -168,49 +168,50 @@ fn random_id() -> String {
     [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
 }
 
-/// A message of the outbox, as a [`Publisher`](super::Publisher) gets it.
+/// A message of the outbox, with its history. A [`Publisher`](super::Publisher) gets its
+/// [`outgoing`](Self::outgoing).
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutboxMessage {
-    pub(super) id: String,
-    pub(super) destination: String,
-    pub(super) key: String,
-    pub(super) kind: String,
-    pub(super) payload: Vec<u8>,
-    pub(super) headers: BTreeMap<String, String>,
+    pub(super) outgoing: Outgoing,
     pub(super) created_at: i64,
     pub(super) failures: u32,
 }
 
 impl OutboxMessage {
+    /// The message as a publisher gets it.
+    pub fn outgoing(&self) -> &Outgoing {
+        &self.outgoing
+    }
+
     /// The id. Every delivery of the message has the same one, so that the receiver can tell a
     /// repeated delivery.
     pub fn id(&self) -> &str {
-        &self.id
+        self.outgoing.id()
     }
 
     /// The destination, as the sender gave it.
     pub fn destination(&self) -> &str {
-        &self.destination
+        self.outgoing.destination()
     }
 
     /// The key that the order is kept by. That of an unordered message is its id.
     pub fn key(&self) -> &str {
-        &self.key
+        self.outgoing.key().unwrap_or(self.id())
     }
 
     /// The type of the event; may be empty.
     pub fn kind(&self) -> &str {
-        &self.kind
+        self.outgoing.kind()
     }
 
     /// The payload.
     pub fn payload(&self) -> &[u8] {
-        &self.payload
+        self.outgoing.payload()
     }
 
     /// The headers, by their names.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.headers.iter().map(|(name, value)| (&**name, &**value))
+        self.outgoing.headers()
     }
 
     /// The time at which the message was sent, by the clock of the database.
@@ -225,14 +226,17 @@ impl OutboxMessage {
     }
 }
 
+impl From<OutboxMessage> for Outgoing {
+    fn from(message: OutboxMessage) -> Self {
+        message.outgoing
+    }
+}
+
 impl fmt::Debug for OutboxMessage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("OutboxMessage")
-            .field("id", &self.id)
-            .field("destination", &self.destination)
-            .field("kind", &self.kind)
-            .field("payload", &format_args!("{} bytes", self.payload.len()))
+            .field("outgoing", &self.outgoing)
             .field("failures", &self.failures)
             .finish_non_exhaustive()
     }

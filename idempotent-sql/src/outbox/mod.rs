@@ -16,7 +16,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "sqlx-sqlite")] {
-//! use idempotent_sql::outbox::{Confirmed, Message, Outbox, OutboxMessage, PublishError, Publisher, Relay};
+//! use idempotent_sql::outbox::{Message, Outbox, Outgoing, PublishError, Publisher, Receipt, Relay};
 //! use std::time::Duration;
 //!
 //! const OUTBOX: Outbox = Outbox::new("idempotent_outbox");
@@ -24,9 +24,9 @@
 //! struct Printer;
 //!
 //! impl Publisher for Printer {
-//!     async fn publish(&self, message: &OutboxMessage) -> Result<Confirmed, PublishError> {
-//!         println!("{} for {}", message.kind(), message.key());
-//!         Ok(Confirmed)
+//!     async fn publish(&self, message: &Outgoing) -> Result<Receipt, PublishError> {
+//!         println!("{} for {:?}", message.kind(), message.key());
+//!         Ok(Receipt::new())
 //!     }
 //! }
 //!
@@ -55,15 +55,15 @@ mod dead_letters;
 mod error;
 mod lane;
 mod message;
-mod publisher;
 mod relay;
 mod schema;
 mod statements;
 
 pub use dead_letters::{Backlog, DeadLetter};
 pub use error::{OutboxError, OutboxErrorKind};
+#[doc(inline)]
+pub use idempotent_queue::{Outgoing, PublishError, PublishErrorKind, Publisher, Receipt};
 pub use message::{Message, OutboxMessage};
-pub use publisher::{Confirmed, PublishError, PublishErrorKind, Publisher};
 pub use relay::{DeadLetterPolicy, Relay, RelayHandle, RelayStatus, RelayWaker, Stopped};
 
 use crate::client::{Database, Param, Preparation, Row, SqlConnection, Statement};

@@ -1,6 +1,6 @@
 //! The receiver of messages, at the end of a socket: it notes what it is sent, and confirms.
 
-use idempotent_sql::outbox::{Confirmed, OutboxMessage, PublishError, Publisher};
+use idempotent_sql::outbox::{Outgoing, PublishError, Publisher, Receipt};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -31,11 +31,11 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    pub(crate) fn of(message: &OutboxMessage) -> Self {
+    pub(crate) fn of(message: &Outgoing) -> Self {
         Self {
             id: message.id().to_owned(),
             destination: message.destination().to_owned(),
-            key: message.key().to_owned(),
+            key: message.key().unwrap_or_default().to_owned(),
             payload: String::from_utf8_lossy(message.payload()).into_owned(),
         }
     }
@@ -46,7 +46,7 @@ impl Delivery {
 pub(crate) struct SocketPublisher(pub(crate) SocketAddr);
 
 impl Publisher for SocketPublisher {
-    async fn publish(&self, message: &OutboxMessage) -> Result<Confirmed, PublishError> {
+    async fn publish(&self, message: &Outgoing) -> Result<Receipt, PublishError> {
         let stream = TcpStream::connect(self.0).await.map_err(PublishError::unavailable)?;
         let mut stream = BufReader::new(stream);
         let mut line = serde_json::to_string(&Delivery::of(message)).unwrap();
@@ -55,7 +55,7 @@ impl Publisher for SocketPublisher {
         let mut answer = String::new();
         stream.read_line(&mut answer).await.map_err(PublishError::retryable)?;
         match answer.trim_end() {
-            "confirmed" => Ok(Confirmed),
+            "confirmed" => Ok(Receipt::new()),
             _ => Err(PublishError::retryable("no confirmation")),
         }
     }

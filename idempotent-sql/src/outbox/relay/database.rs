@@ -5,9 +5,10 @@ use crate::client::{Database, Param, Row, SqlConnection, SqlError, Statement};
 use crate::entity::Identifier;
 use crate::outbox::lane::Lane;
 use crate::outbox::statements::Statements;
-use crate::outbox::{OutboxMessage, unnamed};
+use crate::outbox::{OutboxMessage, Outgoing, unnamed};
 use crate::{Isolation, TransactionPool};
 use idempotent_runtime::store::Token;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The tables of an outbox, through a pool.
@@ -177,12 +178,17 @@ pub(in crate::outbox) fn read_message(
     let payload = row.bytes()?.unwrap_or_default();
     let headers = row.text()?.map(|text| serde_json::from_str(&text)).transpose();
     let damage = headers.is_err().then_some("the headers are not a JSON object of texts");
-    let headers = headers.unwrap_or_default().unwrap_or_default();
+    let headers: BTreeMap<String, String> = headers.unwrap_or_default().unwrap_or_default();
     let created_at = row.integer()?.unwrap_or_default();
-    let failures = 0;
-    let message =
-        OutboxMessage { id, destination, key, kind, payload, headers, created_at, failures };
-    Ok((message, damage))
+    let mut outgoing = Outgoing::new(destination, id, payload).with_kind(kind);
+    // The key of an unordered message is its id, which no other message has.
+    if key != outgoing.id() {
+        outgoing = outgoing.with_key(key);
+    }
+    for (name, value) in headers {
+        outgoing = outgoing.with_header(name, value);
+    }
+    Ok((OutboxMessage { outgoing, created_at, failures: 0 }, damage))
 }
 
 fn missing() -> SqlError {

@@ -38,7 +38,7 @@ pub(super) fn verdict(settings: &Settings, row: &Stored, failure: Failure) -> Ve
         Failure::Published(PublishErrorKind::Permanent) => return Verdict::Die,
         // A broker that is slow for all messages must not make dead letters of them.
         Failure::TimedOut => 0,
-        Failure::Published(PublishErrorKind::Retryable) | Failure::Panicked => 1,
+        Failure::Published(_) | Failure::Panicked => 1,
     };
     if refusals > 0 && row.refusals + 1 >= i64::from(settings.max_attempts) {
         return Verdict::Die;
@@ -55,20 +55,11 @@ pub(super) fn backoff(first: Duration, longest: Duration, failures: u32) -> Dura
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outbox::OutboxMessage;
-    use std::collections::BTreeMap;
+    use crate::outbox::{OutboxMessage, Outgoing};
 
     fn row(due_in: Option<i64>, failures: u32, refusals: i64) -> Stored {
-        let message = OutboxMessage {
-            id: "id".to_owned(),
-            destination: "orders".to_owned(),
-            key: "17".to_owned(),
-            kind: String::new(),
-            payload: Vec::new(),
-            headers: BTreeMap::new(),
-            created_at: 0,
-            failures,
-        };
+        let outgoing = Outgoing::new("orders", "id", "").with_key("17");
+        let message = OutboxMessage { outgoing, created_at: 0, failures };
         let attempts = i64::from(failures);
         Stored { seq: 1, message, damage: None, attempts, refusals, due_in }
     }

@@ -8,7 +8,7 @@ use crate::TransactionPool;
 use crate::client::SqlError;
 use crate::outbox::error::is_lost_race;
 use crate::outbox::lane::Lane;
-use crate::outbox::{OutboxMessage, PublishErrorKind, Publisher};
+use crate::outbox::{Outgoing, PublishErrorKind, Publisher};
 use idempotent_runtime::store::Token;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,7 +80,7 @@ where
             break;
         }
         let sent = match row.damage {
-            None => send(&shared, &row.message).await,
+            None => send(&shared, row.message.outgoing()).await,
             Some(damage) => {
                 Sent::Failed(Failure::Published(PublishErrorKind::Permanent), damage.to_owned())
             }
@@ -128,7 +128,7 @@ enum Sent {
 }
 
 /// Sends a message, and waits for the confirmation.
-async fn send<P, B: Publisher>(shared: &Shared<P, B>, message: &OutboxMessage) -> Sent {
+async fn send<P, B: Publisher>(shared: &Shared<P, B>, message: &Outgoing) -> Sent {
     let sent = unpanicked(shared.publisher.publish(message));
     let mut sent = pin!(tokio::time::timeout(shared.settings.publish_timeout, sent));
     let mut abandoned = pin!(shared.control.abandoned());
