@@ -22,6 +22,8 @@ pub enum Flow {
 pub struct Valve {
     port: u16,
     flow: watch::Sender<Flow>,
+    /// The number of cuts so far.
+    cuts: watch::Sender<usize>,
     held: Arc<AtomicUsize>,
 }
 
@@ -31,6 +33,7 @@ impl Valve {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (flow, watched) = watch::channel(Flow::Everything);
+        let (cuts, cut) = watch::channel(0);
         let held = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&held);
         tokio::spawn(async move {
@@ -43,11 +46,18 @@ impl Valve {
                     (from_server, to_client, Flow::Requests),
                 ] {
                     let (watched, counter) = (watched.clone(), Arc::clone(&counter));
-                    tokio::spawn(pass(from, to, stopped_by, watched, counter));
+                    let mut cut = cut.clone();
+                    cut.mark_unchanged();
+                    tokio::spawn(async move {
+                        tokio::select! {
+                            () = pass(from, to, stopped_by, watched, counter) => {}
+                            _ = cut.changed() => {}
+                        }
+                    });
                 }
             }
         });
-        Self { port, flow, held }
+        Self { port, flow, cuts, held }
     }
 
     pub fn url(&self) -> String {
@@ -61,6 +71,11 @@ impl Valve {
     /// Lets this pass from here on. What was held back and may pass is sent.
     pub fn set(&self, flow: Flow) {
         self.flow.send_replace(flow);
+    }
+
+    /// Ends the connections of this moment. What is held back on them is lost.
+    pub fn cut(&self) {
+        self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
     /// Number of pieces held back so far.

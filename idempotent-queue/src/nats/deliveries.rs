@@ -7,6 +7,8 @@ use super::pull::Pull;
 use crate::{Deliveries, PrepareError, Prepared, QueueError, Terms};
 use async_nats::jetstream::Context;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -40,8 +42,15 @@ pub struct NatsDeliveries {
     create: Option<Vec<String>>,
     /// A permit for each delivery that the server may have in flight.
     free: Arc<Semaphore>,
-    /// Made by the first wait, and again after an error.
-    pull: Option<Pull>,
+    pulling: Pulling,
+}
+
+/// The pull of a source, which is opened by the first wait, and again after an error.
+enum Pulling {
+    Closed,
+    /// Kept between waits: one that is dropped, as a busy consumer does over and over, does not begin anew.
+    Opening(Pin<Box<dyn Future<Output = Result<Pull, QueueError>> + Send>>),
+    Open(Box<Pull>),
 }
 
 impl NatsDeliveries {
@@ -50,7 +59,7 @@ impl NatsDeliveries {
         let names = Names { stream, consumer };
         // Until the terms are known.
         let free = Arc::new(Semaphore::new(1));
-        Self { context, names, places, create: None, free, pull: None }
+        Self { context, names, places, create: None, free, pulling: Pulling::Closed }
     }
 
     /// Sets the subject of dead letters, which a stream must keep. Default:
@@ -86,30 +95,39 @@ impl Deliveries for NatsDeliveries {
         let Self { context, names, places, create, .. } = self;
         let prepared = prepare::prepare(context, names, places, create.as_deref(), terms).await?;
         self.free = Arc::new(Semaphore::new(terms.prefetch.clamp(1, Semaphore::MAX_PERMITS)));
-        self.pull = None;
+        self.pulling = Pulling::Closed;
         Ok(prepared)
     }
 
     async fn next(&mut self) -> Result<Option<NatsDelivery>, QueueError> {
         loop {
-            let pull = match &mut self.pull {
-                Some(pull) => pull,
-                empty => {
-                    let free = Arc::clone(&self.free);
-                    empty.insert(Pull::open(&self.context, &self.names, free).await?)
+            let failed = match &mut self.pulling {
+                Pulling::Closed => {
+                    let (context, names) = (self.context.clone(), self.names.clone());
+                    let opening = Pull::open(context, names, Arc::clone(&self.free));
+                    self.pulling = Pulling::Opening(Box::pin(opening));
+                    continue;
                 }
+                Pulling::Opening(opening) => match opening.await {
+                    Ok(pull) => {
+                        self.pulling = Pulling::Open(Box::new(pull));
+                        continue;
+                    }
+                    Err(error) => error,
+                },
+                Pulling::Open(pull) => match pull.next().await {
+                    Ok((message, permit)) => {
+                        let places = Arc::clone(&self.places);
+                        match NatsDelivery::new(&self.context, places, message, permit) {
+                            Some(delivery) => return Ok(Some(delivery)),
+                            None => continue,
+                        }
+                    }
+                    Err(error) => error,
+                },
             };
-            let (message, permit) = match pull.next().await {
-                Ok(pulled) => pulled,
-                Err(error) => {
-                    self.pull = None;
-                    return Err(error);
-                }
-            };
-            let places = Arc::clone(&self.places);
-            if let Some(delivery) = NatsDelivery::new(&self.context, places, message, permit) {
-                return Ok(Some(delivery));
-            }
+            self.pulling = Pulling::Closed;
+            return Err(failed);
         }
     }
 }

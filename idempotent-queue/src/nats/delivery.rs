@@ -57,9 +57,9 @@ impl NatsDelivery {
     async fn put_aside(self, subject: &str, reason: &Reason) -> Result<(), QueueError> {
         let copy = aside::copy(&self.original, subject, reason)?;
         let context = &self.original.context;
-        publisher::confirmed(context, subject, copy).await.map_err(|error| {
-            QueueError::new(format!("not put aside in `{subject}`: {error}"))
-        })?;
+        publisher::confirmed(context, subject, copy)
+            .await
+            .map_err(|error| QueueError::new(format!("not put aside in `{subject}`: {error}")))?;
         self.acknowledgement.confirm(context, AckKind::Term).await
     }
 }
@@ -106,7 +106,10 @@ impl Delivery for NatsDelivery {
 
 impl fmt::Debug for NatsDelivery {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("NatsDelivery").field("message", &self.message).finish_non_exhaustive()
+        formatter
+            .debug_struct("NatsDelivery")
+            .field("message", &self.message)
+            .finish_non_exhaustive()
     }
 }
 

@@ -15,6 +15,7 @@ use async_nats::jetstream::{self, Context, ErrorCode};
 use std::fmt;
 
 /// A consumer at the server, by the name of its stream and its own.
+#[derive(Clone)]
 pub(super) struct Names {
     pub(super) stream: String,
     pub(super) consumer: String,
@@ -225,8 +226,11 @@ fn is_missing(answer: &jetstream::Error) -> bool {
 /// The error for an answer of the server that is not about what was asked for.
 fn answered(answer: &jetstream::Error) -> PrepareError {
     let code = answer.error_code();
-    if [ErrorCode::JETSTREAM_NOT_ENABLED, ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT].contains(&code) {
-        let text = format!("{answer}; help: start the server with -js, and enable it for the account");
+    if [ErrorCode::JETSTREAM_NOT_ENABLED, ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT]
+        .contains(&code)
+    {
+        let text =
+            format!("{answer}; help: start the server with -js, and enable it for the account");
         return refused(text);
     }
     PrepareError::Unavailable(QueueError::new(answer.clone()))

@@ -109,9 +109,9 @@ async fn nobody_listens(context: &Context, subject: &str) -> PublishError {
                  '{subject}' --defaults"
             ))
         }
-        Ok(stream) => {
-            PublishError::unavailable(format!("the stream `{stream}` does not answer at the moment"))
-        }
+        Ok(stream) => PublishError::unavailable(format!(
+            "the stream `{stream}` does not answer at the moment"
+        )),
         Err(error) => PublishError::unavailable(format!("JetStream does not answer: {error}")),
     }
 }
@@ -165,7 +165,9 @@ mod tests {
         for subject in ["orders", "orders.eu", "dead-letters.ORDERS.shop", "a*.b"] {
             assert!(is_literal(subject), "{subject}");
         }
-        for subject in ["", ".", "orders.", ".orders", "a..b", "orders.*", "orders.>", "a b", "a\tb"] {
+        for subject in
+            ["", ".", "orders.", ".orders", "a..b", "orders.*", "orders.>", "a b", "a\tb"]
+        {
             assert!(!is_literal(subject), "{subject}");
         }
     }

@@ -64,7 +64,7 @@ struct Request {
     /// The messages that it may still bring.
     left: usize,
     heard: Instant,
-    /// The number of connections so far: a request does not outlive its connection for certain.
+    /// The number of its connection, which it may not outlive.
     connection: u64,
 }
 
@@ -82,11 +82,11 @@ enum Reply {
 impl Pull {
     /// Looks the consumer up, and subscribes to its replies.
     pub(super) async fn open(
-        context: &Context,
-        names: &Names,
+        context: Context,
+        names: Names,
         free: Arc<Semaphore>,
     ) -> Result<Self, QueueError> {
-        let info = names.consumer_info(context).await.map_err(|error| match absent(&error) {
+        let info = names.consumer_info(&context).await.map_err(|error| match absent(&error) {
             true => QueueError::new(format!(
                 "{names} does not exist any more; help: make it again with `nats consumer add {} {}`, \
                  and mind that it starts where you tell it to",
@@ -100,7 +100,7 @@ impl Pull {
         let client = context.client();
         let inbox = client.new_inbox();
         let replies = client.subscribe(format!("{inbox}.*")).await.map_err(QueueError::new)?;
-        let consumer = Consumer::new(config, info, context.clone());
+        let consumer = Consumer::new(config, info, context);
         Ok(Self { client, consumer, limits, free, inbox, replies, request: None, requests: 0 })
     }
 
@@ -114,7 +114,7 @@ impl Pull {
             self.ask().await?;
             let connection = connection(&self.client);
             let Some(request) = &mut self.request else { continue };
-            if request.connection != connection {
+            if connection != Some(request.connection) {
                 self.request = None;
                 continue;
             }
@@ -154,19 +154,21 @@ impl Pull {
         if self.request.is_some() {
             return Ok(());
         }
-        // What is sent while there is no connection is kept by the client, and all of it is sent later.
-        let connected = async {
-            while self.client.connection_state() != State::Connected {
-                sleep(LOOK).await;
-            }
-        };
-        if timeout(PATIENCE, connected).await.is_err() {
-            return Err(QueueError::new("the client of NATS is not connected"));
-        }
         // It is never closed.
         drop(self.free.acquire().await);
+        // What is sent while there is no connection is kept by the client, and all of it is sent later.
+        let connected = async {
+            loop {
+                match connection(&self.client) {
+                    Some(connection) => return connection,
+                    None => sleep(LOOK).await,
+                }
+            }
+        };
+        let Ok(connection) = timeout(PATIENCE, connected).await else {
+            return Err(QueueError::new("the client of NATS is not connected"));
+        };
         let left = self.free.available_permits().clamp(1, self.limits.batch);
-        let connection = connection(&self.client);
         let inbox = format!("{}.{}", self.inbox, self.requests);
         let config = pull::BatchConfig {
             batch: left,
@@ -215,10 +217,13 @@ impl Reply {
             Some(StatusCode::TIMEOUT | StatusCode::NOT_FOUND) => Self::Over,
             Some(StatusCode::REQUEST_TERMINATED) if OVER.contains(&text) => Self::Over,
             Some(StatusCode::NO_RESPONDERS) => {
-                let text = "nobody answers pull requests: the consumer was deleted, or has no leader";
+                let text =
+                    "nobody answers pull requests: the consumer was deleted, or has no leader";
                 Self::Failed(text.to_owned())
             }
-            Some(status) => Self::Failed(format!("the server ends a pull request: {status}, {text}")),
+            Some(status) => {
+                Self::Failed(format!("the server ends a pull request: {status}, {text}"))
+            }
         }
     }
 }
@@ -226,8 +231,10 @@ impl Reply {
 /// Ends of a request after which another one is taken.
 const OVER: [&str; 3] = ["Batch Completed", "Leadership Change", "Server Shutdown"];
 
-fn connection(client: &Client) -> u64 {
-    client.statistics().connects.load(Relaxed)
+/// The number of the present connection, if there is one.
+fn connection(client: &Client) -> Option<u64> {
+    let is_connected = client.connection_state() == State::Connected;
+    is_connected.then(|| client.statistics().connects.load(Relaxed))
 }
 
 #[cfg(test)]

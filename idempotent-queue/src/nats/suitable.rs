@@ -190,7 +190,10 @@ mod tests {
     fn a_limit_of_deliveries_below_ten_for_each_attempt_is_refused() {
         let limited = Config { max_deliver: 49, ..config() };
         let text = refusal(limited.clone(), Some(5));
-        assert!(text.contains("silently after 49 deliveries") && text.contains("at least 50"), "{text}");
+        assert!(
+            text.contains("silently after 49 deliveries") && text.contains("at least 50"),
+            "{text}"
+        );
         assert!(text.ends_with("nats consumer edit ORDERS shop --max-deliver=-1"), "{text}");
         assert!(refusal(limited, None).contains("needs one without a limit"));
     }

@@ -1,18 +1,22 @@
 //! NATS JetStream.
 
+mod delivering;
+mod faults;
+mod preparing;
+mod publishing;
+
 use crate::scenarios::{Broker, scenarios};
-use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::consumer::{self, AckPolicy, pull};
 use async_nats::jetstream::{self, Context, stream};
 use async_nats::{ConnectOptions, HeaderMap};
-use idempotent_queue::Message;
+use futures_util::TryStreamExt as _;
 use idempotent_queue::nats::{self, NatsDeliveries};
+use idempotent_queue::{Deliveries as _, Message, Terms};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
-use support::nats::{NatsServer, more_binaries, shared_nats};
-
-tokio::task_local! {
-    /// The server of a test that does not use the shared one.
-    static SERVER: String;
-}
+use support::nats::{MORE_SERVERS, NatsServer, SHARED, more_binaries, shared_nats};
+use support::until_async;
 
 /// A stream of a test, its consumer, and a stream of what is put aside.
 struct Nats {
@@ -35,9 +39,9 @@ fn config() -> pull::Config {
 }
 
 impl Nats {
-    /// Streams on this server, with a connection of their own.
-    async fn at(url: &str, config: pull::Config) -> Self {
-        Self::on(connect(url).await, config).await
+    /// Streams on the shared server, with a connection of their own.
+    async fn open_with(config: pull::Config) -> Self {
+        Self::on(connect(shared_nats()).await, config).await
     }
 
     async fn on(jetstream: Context, config: pull::Config) -> Self {
@@ -74,28 +78,60 @@ impl Nats {
         nats::deliveries(&self.jetstream, &self.stream, CONSUMER)
     }
 
-    async fn put_aside(&self, subject: &str) -> Vec<Message> {
-        let stream = self.jetstream.get_stream(self.aside()).await.unwrap();
-        let last = stream.cached_info().state.last_sequence;
-        let mut found = vec![];
-        for sequence in 1..=last {
-            let letter = stream.get_raw_message(sequence).await.unwrap();
-            if *letter.subject == *subject {
-                let mut message = Message::new(letter.payload.to_vec());
-                for (name, values) in letter.headers.iter() {
-                    for value in values {
-                        message = message.with_header(name.to_string(), value.as_str());
-                    }
-                }
-                found.push(message);
-            }
+    /// A source for so many messages at a time.
+    async fn prepared(&self, prefetch: usize) -> NatsDeliveries {
+        let mut terms = Terms::new("orders");
+        (terms.prefetch, terms.heartbeat) = (prefetch, Duration::from_millis(1));
+        let mut source = self.source();
+        source.prepare(&terms).await.unwrap();
+        source
+    }
+
+    /// The same streams, as another client sees them.
+    fn through(&self, jetstream: Context) -> Self {
+        Self { jetstream, stream: self.stream.clone() }
+    }
+
+    /// Waits for a message that does not come, until the server has the request for it.
+    async fn until_asked(&self, source: &mut NatsDeliveries) {
+        let asked = until_async(async || self.consumer_info().await.num_waiting > 0);
+        tokio::select! {
+            delivered = source.next() => panic!("{delivered:?}"),
+            () = asked => {}
         }
+    }
+
+    async fn consumer_info(&self) -> consumer::Info {
+        let stream = self.jetstream.get_stream_no_info(&self.stream).await.unwrap();
+        stream.consumer_info(CONSUMER).await.unwrap()
+    }
+
+    /// The messages of a subject, which stay where they are.
+    async fn put_aside(&self, subject: &str) -> Vec<Message> {
+        let stream = self.jetstream.get_stream_no_info(self.aside()).await.unwrap();
+        // A consumer of its own: the client reads only one value of a header from the stream itself.
+        let reader = pull::Config { filter_subject: subject.to_owned(), ..Default::default() };
+        let mut reader = stream.create_consumer(reader).await.unwrap();
+        let count = reader.info().await.unwrap().num_pending;
+        let mut letters =
+            reader.batch().max_messages(usize::try_from(count).unwrap()).messages().await.unwrap();
+        let mut found = vec![];
+        while let Some(letter) = letters.try_next().await.unwrap() {
+            let mut message = Message::new(letter.payload.to_vec());
+            for (name, values) in letter.headers.iter().flat_map(|headers| headers.iter()) {
+                for value in values {
+                    message = message.with_header(name.to_string(), value.as_str());
+                }
+            }
+            found.push(message);
+        }
+        assert_eq!(found.len() as u64, count);
+        stream.delete_consumer(&reader.cached_info().name).await.unwrap();
         found
     }
 
     async fn pending(&self) -> usize {
-        let stream = self.jetstream.get_stream_no_info(&self.stream).await.unwrap();
-        let info = stream.consumer_info(CONSUMER).await.unwrap();
+        let info = self.consumer_info().await;
         info.num_ack_pending + usize::try_from(info.num_pending).unwrap()
     }
 }
@@ -106,12 +142,18 @@ async fn connect(url: &str) -> Context {
     jetstream::new(options.connect(url).await.unwrap())
 }
 
+/// A client that does not wait for answers for long.
+async fn impatient(url: &str) -> Context {
+    let mut jetstream = connect(url).await;
+    jetstream.set_timeout(Duration::from_millis(500));
+    jetstream
+}
+
 impl Broker for Nats {
     type Deliveries = NatsDeliveries;
 
     async fn open() -> Self {
-        let url = SERVER.try_with(String::clone).unwrap_or_else(|_| shared_nats().to_owned());
-        Self::at(&url, config()).await
+        Self::open_with(config()).await
     }
 
     async fn send(&self, message: Message) {
@@ -140,3 +182,21 @@ impl Broker for Nats {
 }
 
 scenarios!(Nats);
+
+/// All other tests, on each server that the environment names.
+#[test]
+fn other_versions_of_the_server_keep_the_same_promises() {
+    for binary in more_binaries() {
+        let server = NatsServer::start_with(&binary);
+        let home = binary.parent().unwrap_or(Path::new("."));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(home.to_owned()).chain(std::env::split_paths(&path));
+        let mut tests = Command::new(std::env::current_exe().unwrap());
+        tests.args(["nats::", "--skip", "other_versions_of_the_server"]);
+        tests.env(SHARED, server.url()).env_remove(MORE_SERVERS);
+        tests.env("PATH", std::env::join_paths(folders).unwrap());
+        let output = tests.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{}:\n{printed}", binary.display());
+    }
+}
