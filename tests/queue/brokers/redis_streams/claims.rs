@@ -6,7 +6,7 @@ use idempotent_queue::redis_streams::StreamDeliveries;
 use idempotent_queue::{Deliveries, Delivery};
 use std::time::Duration;
 use support::proxy::{Command, Proxy};
-use support::redis::{RedisServer, binaries};
+use support::redis::{RedisServer, binaries, info_number};
 use support::{poll_at_most, until, until_async};
 use tokio::time::Instant;
 
@@ -30,16 +30,11 @@ async fn until_looked(proxy: &Proxy) {
     until(|| proxy.answered(looks) > 10).await;
 }
 
-/// Has a source read, and drops the future that waits for the answer.
-async fn read_ahead(stream: &Stream, source: &mut StreamDeliveries) {
+/// Has a source read on a server of its own, and drops the future that waits for the answer.
+async fn read_ahead(server: &RedisServer, source: &mut StreamDeliveries) {
     tokio::select! {
         _ = source.next() => panic!("nothing was added"),
-        // The first read makes the consumer known.
-        () = until_async(|| async {
-            let consumers = format!("XINFO CONSUMERS KEY {GROUP}");
-            let found: redis::streams::StreamInfoConsumersReply = stream.run(&consumers).await;
-            !found.consumers.is_empty()
-        }) => {}
+        () = until_async(|| async { info_number(server, "blocked_clients").await == 1 }) => {}
     }
 }
 
@@ -226,9 +221,10 @@ async fn a_pause_longer_than_entries_are_kept_is_kept_from_others() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_is_not_asked_keeps_what_it_has_read() {
-    let stream = Stream::shared().await;
+    let server = RedisServer::start();
+    let stream = Stream::on(&server.url()).await;
     let mut source = stream.open().await;
-    read_ahead(&stream, &mut source).await;
+    read_ahead(&server, &mut source).await;
     stream.add("1").await;
     until_async(|| async { stream.pending_in_group().await == 1 }).await;
     let proxy = Proxy::start(stream.url.trim_start_matches("redis://").trim_end_matches('/'));
@@ -242,10 +238,11 @@ async fn a_source_that_is_not_asked_keeps_what_it_has_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_ends_leaves_what_it_has_read_to_others() {
-    let stream = Stream::shared().await;
+    let server = RedisServer::start();
+    let stream = Stream::on(&server.url()).await;
     let an_hour = Duration::from_secs(3_600);
     let mut source = prepared(stream.source().claim_after(an_hour)).await;
-    read_ahead(&stream, &mut source).await;
+    read_ahead(&server, &mut source).await;
     stream.add("1").await;
     until_async(|| async { stream.pending_in_group().await == 1 }).await;
     drop(source);
