@@ -72,15 +72,6 @@ struct Partition {
     offsets: Offsets,
 }
 
-impl Partition {
-    /// The offset that is to be committed at last. It may have been sent, but nothing else would tell if
-    /// that was lost.
-    fn last_commit(mut self) -> Option<i64> {
-        self.offsets.refused();
-        self.offsets.to_commit()
-    }
-}
-
 impl Assignment {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
@@ -105,7 +96,7 @@ impl Assignment {
     /// The partition is no longer this consumer's. Returns the offset that is still to be committed.
     pub(super) fn revoke(&mut self, place: &Place) -> Option<i64> {
         self.forget(place);
-        self.partitions.remove(place)?.last_commit()
+        self.partitions.remove(place)?.offsets.to_commit()
     }
 
     /// No partition is this consumer's.
@@ -113,7 +104,9 @@ impl Assignment {
         self.ready.clear();
         self.held.clear();
         let revoked = self.partitions.drain();
-        revoked.filter_map(|(place, it)| it.last_commit().map(|offset| (place, offset))).collect()
+        let offsets =
+            revoked.filter_map(|(place, it)| it.offsets.to_commit().map(|offset| (place, offset)));
+        offsets.collect()
     }
 
     /// The partitions, each with the number of its assignment.
@@ -204,9 +197,13 @@ impl Assignment {
         offsets.collect()
     }
 
-    /// The bookkeeping of commits for a partition, if it is this consumer's.
-    pub(super) fn offsets(&mut self, place: &Place) -> Option<&mut Offsets> {
-        self.partitions.get_mut(place).map(|partition| &mut partition.offsets)
+    /// Commits were confirmed.
+    pub(super) fn committed(&mut self, offsets: &[(Place, i64)]) {
+        for (place, offset) in offsets {
+            if let Some(partition) = self.partitions.get_mut(place) {
+                partition.offsets.committed(*offset);
+            }
+        }
     }
 
     /// Notes an offset that was read. Returns the generation of its partition.
@@ -361,17 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_is_not_confirmed_is_repeated_when_the_partition_is_revoked() {
+    fn what_is_not_confirmed_is_committed_when_all_is_revoked() {
         let mut assignment = assigned(LIMITS, 2);
         for partition in [0, 1] {
             assignment.read(record(partition, 0), None);
             let claim = taken(&mut assignment, Instant::now()).unwrap();
             assignment.settle(&claim).unwrap();
-            assignment.offsets(&place(partition)).unwrap().sent(1);
         }
-        assert_eq!(assignment.to_commit(), []);
-        assignment.offsets(&place(0)).unwrap().committed(1);
-        assert_eq!(assignment.revoke(&place(0)), None);
+        assignment.committed(&[(place(0), 1), (place(7), 1)]);
         assert_eq!(assignment.revoke_all(), [(place(1), 1)]);
         assert_eq!(assignment.assigned().count(), 0);
     }

@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn a_contradiction_is_refused_with_what_to_type() {
-        for (name, value) in [("enable.auto.commit", "true"), ("enable.auto.offset.store", "true")] {
+        for (name, value) in [("enable.auto.commit", "true"), ("enable.auto.offset.store", "true")]
+        {
             let error = of_consumer(&config(&[(name, value)])).unwrap_err();
             assert!(error.contains(name) && error.contains("help: "), "{error}");
         }

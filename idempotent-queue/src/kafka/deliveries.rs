@@ -129,7 +129,7 @@ impl KafkaDeliveries {
         let mut consumer: BaseConsumer<Context> =
             config.create_with_context(context).map_err(QueueError::new)?;
         let wakes = Arc::clone(&shared);
-        consumer.set_nonempty_callback(move || wakes.wake().wake());
+        consumer.set_nonempty_callback(move || wakes.poller.wake());
         let topics = Arc::new(self.topics.clone());
         let desk = Arc::new(Desk { shared, sender, topics, group });
         Ok(Connected { consumer: Arc::new(consumer), desk })
@@ -203,7 +203,9 @@ impl Deliveries for KafkaDeliveries {
                 Next::Failed(error) => return Err(error),
                 Next::Ended => {
                     self.source = Source::Idle;
-                    return Err(QueueError::new("the Kafka client has ended, another one is started"));
+                    return Err(QueueError::new(
+                        "the Kafka client has ended, another one is started",
+                    ));
                 }
                 Next::Wait(None) => desk.shared.arrival().await,
                 Next::Wait(Some(due)) => {
@@ -217,7 +219,7 @@ impl Deliveries for KafkaDeliveries {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.desk.shared.wake().stop();
+        self.desk.shared.poller.stop();
         // Disconnected when the thread has left, which is the answer. Otherwise it goes on by itself.
         let _ = self.left.recv_timeout(LEAVES_WITHIN);
     }

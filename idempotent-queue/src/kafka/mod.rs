@@ -39,6 +39,7 @@
 //! refused.
 
 mod assignment;
+mod committer;
 mod config;
 mod deliveries;
 mod delivery;

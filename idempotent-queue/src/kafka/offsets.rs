@@ -15,9 +15,7 @@ pub(super) struct Offsets {
     ahead: BTreeSet<i64>,
     /// One past the last that was read. `None` if nothing was.
     end: Option<i64>,
-    /// The offset that the last commit names. Before there is one, the first that was read.
-    sent: i64,
-    /// The offset of the last commit that the broker has confirmed, or the first that was read.
+    /// The offset of the last commit that the broker has confirmed. Before there is one, the first that was read.
     committed: i64,
 }
 
@@ -38,12 +36,12 @@ impl Offsets {
             Some(end) if offset < end => Read::Rewound,
             Some(_) => Read::Next,
             None => {
-                (self.sent, self.committed) = (offset, offset);
+                self.committed = offset;
                 Read::Next
             }
         };
         if read == Read::Rewound {
-            *self = Self { sent: offset, committed: offset, ..Self::default() };
+            *self = Self { committed: offset, ..Self::default() };
         }
         self.open.insert(offset);
         self.end = Some(offset + 1);
@@ -78,22 +76,12 @@ impl Offsets {
     /// The offset to commit, if it is not that of the last commit.
     pub(super) fn to_commit(&self) -> Option<i64> {
         let offset = self.open.first().copied().or(self.end)?;
-        (offset > self.sent).then_some(offset)
-    }
-
-    /// A commit was sent.
-    pub(super) fn sent(&mut self, offset: i64) {
-        self.sent = self.sent.max(offset);
+        (offset > self.committed).then_some(offset)
     }
 
     /// A commit was confirmed.
     pub(super) fn committed(&mut self, offset: i64) {
         self.committed = self.committed.max(offset);
-    }
-
-    /// A commit was refused, or not answered: whatever is not confirmed is sent again.
-    pub(super) fn refused(&mut self) {
-        self.sent = self.committed;
     }
 }
 
@@ -148,23 +136,19 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_is_sent_once_and_again_after_a_refusal() {
+    fn an_offset_is_committed_until_that_is_confirmed_and_not_again() {
         let mut offsets = read(0..4);
         offsets.settle(0);
-        offsets.sent(1);
-        assert_eq!(offsets.to_commit(), None);
+        assert_eq!([offsets.to_commit(), offsets.to_commit()], [Some(1); 2]);
         offsets.committed(1);
-        offsets.settle(1);
-        offsets.sent(2);
-        offsets.refused();
-        assert_eq!(offsets.to_commit(), Some(2));
+        assert_eq!(offsets.to_commit(), None);
     }
 
     #[test]
     fn a_log_that_was_cut_off_starts_again() {
         let mut offsets = read(10..14);
         offsets.settle(10);
-        offsets.sent(11);
+        offsets.committed(11);
         assert_eq!(offsets.read(3), Read::Rewound);
         assert_eq!((offsets.to_commit(), offsets.span()), (None, 1));
         offsets.settle(12);
@@ -181,8 +165,6 @@ mod tests {
         /// Settles one of the messages that were read, settled or not.
         Settle(prop::sample::Index),
         Commit,
-        Confirm,
-        Refuse,
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -190,8 +172,6 @@ mod tests {
             4 => (0..3_i64).prop_map(Step::Read),
             4 => any::<prop::sample::Index>().prop_map(Step::Settle),
             1 => Just(Step::Commit),
-            1 => Just(Step::Confirm),
-            1 => Just(Step::Refuse),
         ]
     }
 
@@ -204,7 +184,7 @@ mod tests {
         ) {
             let mut offsets = Offsets::default();
             let mut all: Vec<(i64, bool)> = vec![];
-            let (mut next, mut sent, mut confirmed) = (start, None::<i64>, None::<i64>);
+            let (mut next, mut committed) = (start, None);
             for step in steps {
                 match step {
                     Step::Read(gap) => {
@@ -221,19 +201,9 @@ mod tests {
                     }
                     Step::Commit => {
                         if let Some(offset) = offsets.to_commit() {
-                            offsets.sent(offset);
-                            sent = Some(offset);
-                        }
-                    }
-                    Step::Confirm => {
-                        if let Some(offset) = sent {
                             offsets.committed(offset);
-                            confirmed = Some(offset);
+                            committed = Some(offset);
                         }
-                    }
-                    Step::Refuse => {
-                        offsets.refused();
-                        sent = confirmed;
                     }
                 }
                 let oldest = all.iter().position(|(_, is_settled)| !is_settled);
@@ -242,7 +212,7 @@ mod tests {
                     Some(oldest) => Some(all[oldest].0),
                     None => all.last().map(|(last, _)| last + 1),
                 };
-                prop_assert_eq!(offsets.to_commit(), prefix.filter(|offset| Some(*offset) != sent));
+                prop_assert_eq!(offsets.to_commit(), prefix.filter(|offset| Some(*offset) != committed));
                 prop_assert_eq!(offsets.open(), all.iter().filter(|(_, settled)| !settled).count());
                 prop_assert_eq!(offsets.span(), oldest.map_or(0, |oldest| all.len() - oldest));
             }

@@ -5,27 +5,25 @@
 //!
 //! Each partition has a queue of its own in librdkafka. A message is taken from it when there is room for one
 //! ([`Assignment::has_room`](super::assignment::Assignment::has_room)); until then it waits there, and librdkafka
-//! stops fetching at `queued.min.messages` and `queued.max.messages.kbytes`. Rebalances, confirmations of commits
-//! and errors come by the queue of the consumer, which is always polled.
+//! stops fetching at `queued.min.messages` and `queued.max.messages.kbytes`. Rebalances and errors come by the queue
+//! of the consumer, which is always polled.
 
 use super::assignment::{Claim, Place};
+use super::committer::{Committer, commit_at_last};
 use super::record::Record;
 use super::shared::Shared;
 use super::topics::Topics;
 use crate::QueueError;
+use rdkafka::TopicPartitionList;
 use rdkafka::client::ClientContext;
 use rdkafka::consumer::base_consumer::PartitionQueue;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance};
-use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext, Rebalance};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Message as _};
-use rdkafka::{Offset, TopicPartitionList};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
-
-/// The time between two commits. What is settled in between is delivered again if the process dies.
-const COMMIT_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest time between two polls.
 const POLL_EVERY: Duration = Duration::from_millis(100);
@@ -55,12 +53,14 @@ impl ConsumerContext for Context {
     fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
         self.has_served.store(true, Relaxed);
         let Rebalance::Revoke(partitions) = rebalance else { return };
+        let commits = self.shared.commits();
         let settled: Vec<_> = {
             let mut assignment = self.shared.assignment();
             let places = places(partitions);
             places.filter_map(|place| assignment.revoke(&place).map(|at| (place, at))).collect()
         };
-        commit_now(consumer, &settled);
+        commit_at_last(consumer, &settled);
+        drop(commits);
     }
 
     fn post_rebalance(&self, _: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
@@ -74,25 +74,6 @@ impl ConsumerContext for Context {
             Rebalance::Error(error) => self.shared.fail(QueueError::new(error.clone())),
         }
     }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        self.has_served.store(true, Relaxed);
-        let mut assignment = self.shared.assignment();
-        for element in offsets.elements() {
-            let Some(known) = assignment.offsets(&place(element.topic(), element.partition()))
-            else {
-                continue;
-            };
-            match (&result, element.error(), element.offset()) {
-                (Ok(()), Ok(()), Offset::Offset(offset)) => known.committed(offset),
-                _ => known.refused(),
-            }
-        }
-        drop(assignment);
-        if let Err(error) = result {
-            tracing::debug!(target: "idempotent", %error, "offsets not committed, they are sent again");
-        }
-    }
 }
 
 fn place(topic: &str, partition: i32) -> Place {
@@ -101,17 +82,6 @@ fn place(topic: &str, partition: i32) -> Place {
 
 fn places(partitions: &TopicPartitionList) -> impl Iterator<Item = Place> {
     partitions.elements().into_iter().map(|it| place(it.topic(), it.partition()))
-}
-
-fn list(offsets: &[(Place, i64)]) -> TopicPartitionList {
-    let mut list = TopicPartitionList::with_capacity(offsets.len());
-    for (Place { topic, partition }, offset) in offsets {
-        // Fails for offsets that are not one.
-        if list.add_partition_offset(topic, *partition, Offset::Offset(*offset)).is_err() {
-            tracing::error!(target: "idempotent", topic = &**topic, partition, offset, "not an offset");
-        }
-    }
-    list
 }
 
 /// A partition, and its messages that are not taken in.
@@ -152,26 +122,27 @@ impl Poller {
     /// Polls until the source is dropped, or librdkafka gives up. Then commits, and leaves the group.
     pub(super) fn run(self) {
         let ended = Ended(&self.shared);
-        let (mut readers, mut committed_at) = (vec![], None);
-        while !self.shared.wake().is_stopped() {
+        let committer = Committer::start(&self.consumer, &self.shared);
+        let mut readers = vec![];
+        while !self.shared.poller.is_stopped() {
             if let Err(fatal) = self.serve(&mut readers) {
                 self.shared.fail(QueueError::new(fatal));
                 break;
             }
             self.read(&mut readers);
-            let wait = self.commit(&mut committed_at);
-            self.shared.wake().wait(wait);
+            self.shared.poller.wait(POLL_EVERY);
         }
         // librdkafka does not close a consumer whose queues are in use.
         drop(readers);
+        drop(committer);
         let settled = self.shared.assignment().revoke_all();
-        commit_now(&self.consumer, &settled);
+        commit_at_last(&self.consumer, &settled);
         drop(ended);
         // The last reference leaves the group.
         drop(self.consumer);
     }
 
-    /// Serves the queue of the consumer: rebalances, confirmations, errors.
+    /// Serves the queue of the consumer: rebalances and errors.
     ///
     /// # Errors
     /// librdkafka has given up.
@@ -219,7 +190,7 @@ impl Poller {
                 let mut queue = self.consumer.split_partition_queue(&place.topic, place.partition);
                 if let Some(queue) = &mut queue {
                     let shared = Arc::clone(&self.shared);
-                    queue.set_nonempty_callback(move || shared.wake().wake());
+                    queue.set_nonempty_callback(move || shared.poller.wake());
                 }
                 readers.push(Reader { place, assigned, queue, early: VecDeque::new() });
             }
@@ -278,48 +249,5 @@ impl Poller {
         let due = (!wait.is_zero()).then(|| Instant::now() + wait);
         let is_for_others = added.group.is_some_and(|group| *group != *self.group);
         Incoming { record, due, is_for_others }
-    }
-
-    /// Commits what is settled, now and then. Returns the time until something is to be done.
-    fn commit(&self, last: &mut Option<Instant>) -> Duration {
-        let settled = self.shared.assignment().to_commit();
-        if settled.is_empty() {
-            return POLL_EVERY;
-        }
-        let wait = last.map_or(Duration::ZERO, |last| COMMIT_EVERY.saturating_sub(last.elapsed()));
-        if !wait.is_zero() {
-            return wait;
-        }
-        *last = Some(Instant::now());
-        match self.consumer.commit(&list(&settled), CommitMode::Async) {
-            Ok(()) => {
-                let mut assignment = self.shared.assignment();
-                for (place, offset) in &settled {
-                    if let Some(offsets) = assignment.offsets(place) {
-                        offsets.sent(*offset);
-                    }
-                }
-            }
-            Err(error) => {
-                tracing::debug!(target: "idempotent", %error, "offsets not committed, they are sent again");
-            }
-        }
-        POLL_EVERY
-    }
-}
-
-/// Commits offsets of partitions that are given up, and waits for it. What is lost here is delivered again to the
-/// next owner.
-fn commit_now(consumer: &BaseConsumer<Context>, settled: &[(Place, i64)]) {
-    // Partitions that were lost have another owner, and the broker would refuse.
-    if settled.is_empty() || consumer.assignment_lost() {
-        return;
-    }
-    if let Err(error) = consumer.commit(&list(settled), CommitMode::Sync) {
-        let partitions = settled.len();
-        tracing::warn!(
-            target: "idempotent", partitions, %error,
-            "offsets not committed, messages are delivered again"
-        );
     }
 }

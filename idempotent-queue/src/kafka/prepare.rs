@@ -109,7 +109,8 @@ mod tests {
     #[test]
     fn retention_is_known_where_messages_are_deleted_in_time() {
         let week = Duration::from_secs(7 * 24 * 3_600);
-        let deleted = |retention| topic(&[("cleanup.policy", "delete"), ("retention.ms", retention)]);
+        let deleted =
+            |retention| topic(&[("cleanup.policy", "delete"), ("retention.ms", retention)]);
         assert_eq!(retention_of(&deleted("604800000")), Some(week));
         assert_eq!(retention_of(&deleted("-1")), None, "without end");
         let compacted = topic(&[("cleanup.policy", "compact"), ("retention.ms", "604800000")]);

@@ -82,9 +82,14 @@ impl Added {
 impl Record {
     /// Reads a message. What a copy says of itself counts only on a topic of copies: on any other, the
     /// message was put there by somebody else, who may have copied the headers of a dead letter.
-    pub(super) fn read(message: &BorrowedMessage<'_>, claim: Claim, is_copy: bool) -> (Self, Added) {
+    pub(super) fn read(
+        message: &BorrowedMessage<'_>,
+        claim: Claim,
+        is_copy: bool,
+    ) -> (Self, Added) {
         let headers = message.headers().into_iter().flat_map(Headers::iter);
-        let headers = headers.map(|Header { key, value }| (key.to_owned(), value.map(<[u8]>::to_vec)));
+        let headers =
+            headers.map(|Header { key, value }| (key.to_owned(), value.map(<[u8]>::to_vec)));
         Self::new(
             claim,
             message.key().map(<[u8]>::to_vec),
@@ -198,7 +203,10 @@ mod tests {
     #[test]
     fn a_copy_keeps_place_count_and_every_header() {
         let (first, added) = read("orders", sent(), false);
-        assert_eq!((first.message.id(), first.message.deliveries()), (Some("orders:2:17"), Some(1)));
+        assert_eq!(
+            (first.message.id(), first.message.deliveries()),
+            (Some("orders:2:17"), Some(1))
+        );
         assert_eq!(first.message.headers().collect::<Vec<_>>(), [("a", "1"), ("a", "2")]);
         assert_eq!(added, Added::default());
 
@@ -254,7 +262,8 @@ mod tests {
     fn what_is_put_aside_has_its_last_reason_alone() {
         let old = vec![raw(REASON_HEADER, b"old"), raw("a", b"1"), raw(ERROR_HEADER, b"old")];
         let (record, _) = read("orders", old, false);
-        let aside = owned(&record.headers_aside("billing", &Reason::new("final-error", "declined")));
+        let aside =
+            owned(&record.headers_aside("billing", &Reason::new("final-error", "declined")));
         let reasons: Vec<_> = aside.iter().filter(|(name, _)| name == REASON_HEADER).collect();
         assert_eq!(reasons, [&raw(REASON_HEADER, b"final-error")]);
         assert!(aside.contains(&raw(ORIGIN_HEADER, b"orders:2:17")));

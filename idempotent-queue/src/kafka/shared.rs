@@ -7,15 +7,19 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Lock order: no lock is held while another one of this struct is taken, nor in a call of librdkafka, which
-/// may call back.
+/// Lock order: `commits` before `assignment`; no other two are held together. Only `commits` is held in calls of
+/// librdkafka, which may call back: callbacks run in the thread that polls, and that one takes it nowhere else.
 #[derive(Debug)]
 pub(super) struct Shared {
     assignment: Mutex<Assignment>,
+    /// Held from the look at what is settled until it is committed. Otherwise a commit could go out for a partition
+    /// that was revoked meanwhile, and set back its next owner.
+    commits: Mutex<()>,
     report: Mutex<Report>,
     /// Wakes the source: there is something to take, or to report.
     arrived: Notify,
-    wake: Wake,
+    pub(super) poller: Wake,
+    pub(super) committer: Wake,
 }
 
 /// The errors of the thread, for the source.
@@ -40,14 +44,21 @@ impl Shared {
     pub(super) fn new(assignment: Assignment) -> Self {
         Self {
             assignment: Mutex::new(assignment),
+            commits: Mutex::default(),
             report: Mutex::default(),
             arrived: Notify::new(),
-            wake: Wake::default(),
+            poller: Wake::default(),
+            committer: Wake::default(),
         }
     }
 
     pub(super) fn assignment(&self) -> MutexGuard<'_, Assignment> {
         self.assignment.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// No commit goes out, except by the holder.
+    pub(super) fn commits(&self) -> MutexGuard<'_, ()> {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn report(&self) -> MutexGuard<'_, Report> {
@@ -91,7 +102,8 @@ impl Shared {
             assignment.put_down();
             assignment.settle(claim)
         };
-        self.wake.wake();
+        self.poller.wake();
+        self.committer.wake();
         settled
     }
 
@@ -105,7 +117,7 @@ impl Shared {
             assignment.hold(record, now.checked_add(after).unwrap_or(now))
         };
         self.arrive();
-        self.wake.wake();
+        self.poller.wake();
         held
     }
 
@@ -120,13 +132,9 @@ impl Shared {
         self.report().has_ended = true;
         self.arrive();
     }
-
-    pub(super) fn wake(&self) -> &Wake {
-        &self.wake
-    }
 }
 
-/// Wakes the thread. A signal that comes before the wait ends it at once.
+/// Wakes a thread. A signal that comes before the wait ends it at once.
 #[derive(Debug, Default)]
 pub(super) struct Wake {
     signals: Mutex<Signals>,
@@ -161,6 +169,12 @@ impl Wake {
         let waited = self.changed.wait_timeout_while(signals, at_most, |signals| !signals.is_awake);
         let (mut signals, _) = waited.unwrap_or_else(PoisonError::into_inner);
         signals.is_awake = false;
+    }
+
+    /// Waits, whatever the signals, unless the thread is to end.
+    pub(super) fn pause(&self, for_so_long: Duration) {
+        let signals = self.signals();
+        drop(self.changed.wait_timeout_while(signals, for_so_long, |signals| !signals.is_stopped));
     }
 
     fn signals(&self) -> MutexGuard<'_, Signals> {

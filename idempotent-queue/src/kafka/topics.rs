@@ -72,7 +72,9 @@ impl Topics {
     /// The topics do not go together.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.main.is_empty() {
-            return Err("there is no topic; help: kafka::deliveries(&config, [\"orders\"])".to_owned());
+            return Err(
+                "there is no topic; help: kafka::deliveries(&config, [\"orders\"])".to_owned()
+            );
         }
         if let Some(pattern) = self.main.iter().find(|name| name.starts_with('^')) {
             return Err(format!(

@@ -97,7 +97,11 @@ impl Kafka {
     }
 
     /// The source of a consumer with this concurrency.
-    pub(super) async fn prepared(&self, source: KafkaDeliveries, prefetch: usize) -> KafkaDeliveries {
+    pub(super) async fn prepared(
+        &self,
+        source: KafkaDeliveries,
+        prefetch: usize,
+    ) -> KafkaDeliveries {
         let mut source = source;
         source.prepare(&terms(prefetch)).await.unwrap();
         source
@@ -136,7 +140,11 @@ impl Kafka {
     }
 
     /// The messages of a topic from these offsets to its end.
-    pub(super) fn messages_from(&self, topic: &str, from: &BTreeMap<i32, i64>) -> Vec<OwnedMessage> {
+    pub(super) fn messages_from(
+        &self,
+        topic: &str,
+        from: &BTreeMap<i32, i64>,
+    ) -> Vec<OwnedMessage> {
         block_in_place(|| {
             let watcher = self.watcher.lock().unwrap();
             let (mut left, mut read) = (TopicPartitionList::new(), vec![]);
