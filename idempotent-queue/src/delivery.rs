@@ -57,6 +57,16 @@ pub struct Terms {
 }
 
 impl Terms {
+    /// The terms of a consumer of this name: sixteen deliveries at a time, a signal every ten seconds.
+    pub fn new(consumer: impl Into<String>) -> Self {
+        Self {
+            consumer: consumer.into(),
+            prefetch: 16,
+            max_attempts: None,
+            heartbeat: Duration::from_secs(10),
+        }
+    }
+
     /// The smallest number of deliveries at which a broker may take a message away by itself, since the
     /// consumer counts attempts: ten times as many, where it limits them.
     pub fn least_delivery_limit(&self) -> Option<u64> {
