@@ -54,8 +54,13 @@ impl RabbitMqDelivery {
     }
 
     async fn put_aside(self, queue: &ShortString, reason: &Reason) -> Result<(), QueueError> {
-        let properties = properties::put_aside(&self.properties, reason);
-        confirmed(queue, self.send_copy(queue, properties).await?)?;
+        let copy = properties::put_aside(&self.properties, reason);
+        if let Sent::Unroutable(_) = self.send_copy(queue, copy.clone()).await? {
+            // Somebody has deleted it.
+            let ensured = self.session.topology.ensure(self.session.rabbit.senders().link()).await;
+            ensured.map_err(QueueError::new)?;
+            confirmed(queue, self.send_copy(queue, copy).await?)?;
+        }
         self.acknowledge().await
     }
 }

@@ -7,15 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-/// The deliveries that the broker has taken the settlement of.
+/// The deliveries that the broker has taken the settlement of, and dead letters that it has not taken.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     acknowledged: AtomicUsize,
     dead: AtomicUsize,
     parked: AtomicUsize,
+    refused: AtomicUsize,
 }
 
 impl Counts {
+    pub(super) fn refused(&self) -> usize {
+        self.refused.load(SeqCst)
+    }
+
     pub(super) fn dead(&self) -> usize {
         self.dead.load(SeqCst)
     }
@@ -75,7 +80,9 @@ impl<D: Delivery> Delivery for CountedDelivery<D> {
     }
 
     async fn dead_letter(self, reason: &Reason) -> Result<(), QueueError> {
-        self.delivery.dead_letter(reason).await?;
+        let letter = self.delivery.dead_letter(reason).await;
+        self.counts.refused.fetch_add(usize::from(letter.is_err()), SeqCst);
+        letter?;
         self.counts.dead.fetch_add(1, SeqCst);
         Ok(())
     }

@@ -1,15 +1,17 @@
 //! Deliveries: what they say of their messages, and what becomes of those.
 
+use super::counted::{Counted, Counts};
 use super::{Queue, headers, text};
 use idempotent_queue::rabbitmq::RabbitMqDelivery;
-use idempotent_queue::{Consumer, Deliveries, Delivery as _};
+use idempotent_queue::{Consumer, Deliveries, Delivery as _, Outgoing, Publisher as _};
 use idempotent_runtime::Idempotency;
 use lapin::BasicProperties;
 use lapin::options::QueueDeleteOptions;
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{poll_at_most, until_async};
+use support::{poll_at_most, until, until_async};
 
 async fn next(deliveries: &mut impl Deliveries<Delivery = RabbitMqDelivery>) -> RabbitMqDelivery {
     let next = tokio::time::timeout(Duration::from_secs(30), deliveries.next()).await;
@@ -190,31 +192,37 @@ async fn the_places_can_have_other_names() {
     }
 }
 
-/// A copy that no queue takes leaves the original where it was.
 #[tokio::test]
-async fn a_message_whose_copy_is_not_taken_is_not_acknowledged() {
+async fn a_queue_of_dead_letters_that_was_deleted_is_declared_again() {
     let queue = Queue::open().await;
     queue.send(b"{", BasicProperties::default()).await;
     let mut deliveries = queue.deliveries();
-    let first = next(&mut deliveries).await;
+    drop(next(&mut deliveries).await);
     let options = QueueDeleteOptions::default();
     queue.channel.queue_delete(queue.dead().as_str().into(), options).await.unwrap();
-    drop(first);
-    let idem = Idempotency::in_memory().unwrap();
-    let pause = Duration::from_millis(50);
+    becomes_a_dead_letter(&queue, deliveries).await;
+}
+
+#[tokio::test]
+async fn a_message_whose_copy_is_not_taken_is_not_acknowledged() {
+    let queue = Queue::open().await;
+    // It takes no more messages once it is full.
+    let full = [("x-max-length", AMQPValue::LongInt(0)), ("x-overflow", text("reject-publish"))];
+    queue.declare(&queue.dead(), &full).await;
+    let fill = Outgoing::new(queue.dead(), "1", "1");
+    let fills = async || queue.rabbit.publisher().publish(&fill).await.is_err();
+    until_async(fills).await;
+    queue.send(b"{", BasicProperties::default()).await;
+    let (idem, counts) = (Idempotency::in_memory().unwrap(), Arc::new(Counts::default()));
+    let pause = Duration::from_millis(20);
     let consumer = Consumer::new(&idem, "orders").backoff(pause, pause);
-    // Declares the queue of dead letters, which is deleted behind it.
+    let deliveries = Counted::new(queue.deliveries(), Arc::clone(&counts));
     let handler = |_: String| async { Ok::<_, String>(()) };
     let consumes = tokio::spawn(consumer.run(deliveries, handler));
-    let goes_round = until_async(async || {
-        // Counted by the broker: it was delivered, not settled, and delivered again.
-        let Some(delivery) = queue.take(&queue.name).await else { return false };
-        let headers = delivery.properties.headers().clone().unwrap_or_default();
-        matches!(headers.inner().get("x-delivery-count"), Some(AMQPValue::LongLongInt(2..)))
-    });
-    goes_round.await;
+    until(|| counts.refused() >= 3).await;
     consumes.abort();
-    assert_eq!(queue.ready(&queue.dead()).await, None);
+    until_async(async || queue.ready(&queue.name).await == Some(1)).await;
+    assert_eq!(counts.settled(), 0);
 }
 
 #[tokio::test]
