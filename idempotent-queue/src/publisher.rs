@@ -40,7 +40,7 @@ use std::sync::Arc;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not publish messages",
     label = "not an `idempotent_queue::Publisher`",
-    note = "adapters of brokers have one, such as `rabbitmq::Publisher`; implement the trait for a type that has a connection to another broker"
+    note = "adapters of brokers have one, such as `rabbitmq::RabbitMqPublisher`; implement the trait for a type that has a connection to another broker"
 )]
 pub trait Publisher: Send + Sync + 'static {
     /// Sends a message, and waits until the broker has confirmed it.
