@@ -1,8 +1,9 @@
 //! Decoders of payloads.
 
 use crate::bench::{Bench, Body, handle, in_time, message};
+use idempotent_queue::Decode;
 use idempotent_queue::Message;
-use idempotent_queue::decode::{Decode, MessagePack, Raw};
+use idempotent_queue::format::{MessagePack, Raw};
 use idempotent_runtime::{Error, idempotent};
 use std::str::Utf8Error;
 

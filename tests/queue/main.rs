@@ -4,14 +4,14 @@
 
 mod bench;
 mod consumers;
-mod producers;
-mod publisher;
 mod decoders;
 mod in_hand;
 mod observed;
 mod order;
 mod outages;
 mod prepare;
+mod producers;
+mod publisher;
 mod schedules;
 mod settlements;
 mod watched;

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod copies;
+mod crashes;
 mod groups;
 mod offsets;
 mod preparing;

@@ -7,6 +7,8 @@
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests on the queue in memory")]
 mod bench;
 #[cfg(feature = "broker-tests")]
+mod crashes;
+#[cfg(feature = "broker-tests")]
 mod kafka;
 mod memory;
 #[cfg(feature = "broker-tests")]

@@ -1,5 +1,6 @@
 //! NATS JetStream.
 
+mod crashes;
 mod delivering;
 mod faults;
 mod preparing;

@@ -1,6 +1,7 @@
 //! Redis Streams.
 
 mod claims;
+mod crashes;
 mod entries;
 mod faults;
 mod prepared;

@@ -1,6 +1,7 @@
 //! RabbitMQ: the scenarios of all brokers, and the promises of its own adapter.
 
 mod counted;
+mod crashes;
 mod cut;
 mod faults;
 mod limits;

@@ -1,0 +1,109 @@
+//! Consumers in processes of their own that die.
+
+use super::{Queue, headers, read};
+use crate::crashes::{InProcesses, Place, crashes};
+use crate::scenarios::Broker;
+use idempotent_queue::Message;
+use idempotent_queue::rabbitmq::{RabbitMq, RabbitMqDeliveries};
+use lapin::BasicProperties;
+use std::sync::Mutex;
+use support::rabbitmq::{RabbitMqServer, shared_rabbitmq};
+
+/// A queue that is seen from outside only. Messages in hand are not counted: they are back when their consumer has
+/// died, and gone when it was asked to end.
+struct Distant {
+    url: String,
+    name: String,
+    queue: tokio::sync::Mutex<Queue>,
+    dead: Mutex<Vec<Message>>,
+    parked: Mutex<Vec<Message>>,
+}
+
+impl Distant {
+    async fn on(url: &str) -> Self {
+        let queue = Queue::open_on(url, url).await;
+        let (dead, parked) = Default::default();
+        Self { url: url.to_owned(), name: queue.name.clone(), queue: queue.into(), dead, parked }
+    }
+
+    /// The queue, over a connection that may have broken with the server.
+    async fn queue(&self) -> tokio::sync::MutexGuard<'_, Queue> {
+        let mut queue = self.queue.lock().await;
+        if !queue.connection.status().connected() {
+            let again = Queue::missing_on(&self.url, &self.url).await;
+            *queue = Queue { name: self.name.clone(), ..again };
+        }
+        queue
+    }
+
+    /// Moves what has arrived in a queue to those seen before.
+    async fn arrived(&self, suffix: &str, seen: &Mutex<Vec<Message>>) -> Vec<Message> {
+        let (queue, name) = (self.queue().await, format!("{}.{suffix}", self.name));
+        if queue.ready(&name).await.is_some() {
+            while let Some(delivery) = queue.take(&name).await {
+                seen.lock().unwrap().push(read(delivery));
+            }
+        }
+        seen.lock().unwrap().clone()
+    }
+}
+
+impl Broker for Distant {
+    type Deliveries = RabbitMqDeliveries;
+
+    async fn open() -> Self {
+        Self::on(shared_rabbitmq()).await
+    }
+
+    async fn send(&self, message: Message) {
+        let properties = BasicProperties::default().with_headers(headers(message.headers()));
+        self.queue().await.send(message.payload(), properties).await;
+    }
+
+    async fn deliveries(&self) -> RabbitMqDeliveries {
+        let rabbit = RabbitMq::connect(&self.url).await.unwrap();
+        rabbit.deliveries(&*self.name)
+    }
+
+    async fn dead_letters(&self) -> Vec<Message> {
+        self.arrived("dead", &self.dead).await
+    }
+
+    async fn parked(&self) -> Vec<Message> {
+        self.arrived("parked", &self.parked).await
+    }
+
+    async fn pending(&self) -> usize {
+        let queue = self.queue().await;
+        let mut pending = queue.ready(&self.name).await.unwrap();
+        for power in 0..10 {
+            let waiting = queue.ready(&format!("{}.wait.{}", self.name, 1 << power)).await;
+            pending += waiting.unwrap_or(0);
+        }
+        pending as usize
+    }
+}
+
+impl InProcesses for Distant {
+    type Server = RabbitMqServer;
+
+    async fn open_on_own_server() -> (Self, RabbitMqServer) {
+        let server = tokio::task::spawn_blocking(RabbitMqServer::start).await.unwrap();
+        (Self::on(&server.url()).await, server)
+    }
+
+    async fn open_for_processes() -> Self {
+        Self::open().await
+    }
+
+    fn restart(server: &mut RabbitMqServer) -> bool {
+        server.restart();
+        true
+    }
+
+    fn place(&self) -> Place {
+        Place::RabbitMq { url: self.url.clone(), queue: self.name.clone() }
+    }
+}
+
+crashes!(Distant);
