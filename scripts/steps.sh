@@ -87,20 +87,26 @@ join() {
     fi
 }
 
-# start_databases BINARY: starts it, and exports the variables that it prints, which tell tests about its servers. They
-# end when its input is closed, which only this shell holds: at the latest with the shell, even if that is killed.
-start_databases() {
-    local variable _
+# start_servers BINARY: starts it. It prints variables that tell tests about its servers, which `await_servers` reads.
+# They end when its input is closed, which only this shell holds: at the latest with the shell, even if that is killed.
+start_servers() {
     coproc servers { exec "$1"; }
-    for _ in 1 2; do
-        read -r variable <&"${servers[0]}"
+    # A copy, which lanes can read from too.
+    exec {servers_output}<&"${servers[0]}"
+}
+
+# await_servers COUNT: waits until so many servers more have started, and exports their variables.
+await_servers() {
+    local variable _
+    for ((_ = 0; _ < $1; _++)); do
+        read -r variable <&"$servers_output"
         printf '%s\n' "$variable"
         export "${variable?}"
     done
 }
 
-# end_databases: waits until they are gone.
-end_databases() {
+# end_servers: waits until they are gone.
+end_servers() {
     local process=${servers_PID:-}
     if [[ -n $process ]]; then
         exec {servers[1]}>&-
@@ -119,7 +125,7 @@ report() {
     for process in "${lane_processes[@]}"; do
         kill -- "-$process" 2>/dev/null || true
     done
-    end_databases
+    end_servers
     if ((status != 0)); then
         printf '\n%s: FAILED in step "%s" after %s, exit status %d\n' \
             "$script" "${current_step:-start}" "$(clock "$SECONDS")" "$status"
@@ -190,6 +196,12 @@ apt-get install --yes --no-install-recommends "$1"
 need_databases() {
     need_package postgres postgresql
     need_package mariadbd mariadb-server
+}
+
+# need_brokers: those of the tests of consumers and producers.
+need_brokers() {
+    need_package rabbitmq-server rabbitmq-server
+    need_package nats-server nats-server
 }
 
 # need_cargo_tool NAME VERSION WHY: installs a cargo subcommand if it is missing.

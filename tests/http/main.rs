@@ -50,12 +50,13 @@ mod unreliable;
 
 /// Stands in for every test that is left out, so that a run without them says so.
 #[cfg(not(all(
+    feature = "broker-tests",
     feature = "browser-tests",
     feature = "redis-server-tests",
     feature = "sql-server-tests"
 )))]
 #[test]
-#[ignore = "needs redis-server, PostgreSQL, MariaDB and chromium: `scripts/test`, or `cargo test --workspace --all-features`"]
+#[ignore = "needs redis-server, PostgreSQL, MariaDB, RabbitMQ, NATS and chromium: `scripts/test`, or `cargo test --workspace --all-features`"]
 fn tests_on_servers_and_in_a_browser() {
     panic!("they need `--all-features`");
 }

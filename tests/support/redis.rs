@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const MORE_SERVERS: &str = "REDIS_SERVERS_UNDER_TEST";
 
 /// Names a server, by its URL, that processes of tests share.
-const SHARED: &str = "REDIS_UNDER_TEST";
+pub const SHARED: &str = "REDIS_UNDER_TEST";
 
 /// Time limit for the start of a server.
 const START: Duration = Duration::from_secs(30);

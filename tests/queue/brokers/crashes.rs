@@ -268,8 +268,15 @@ pub(crate) async fn random_faults_lose_nothing<B: InProcesses>() {
             }
             _ => restarts += usize::from(B::restart(&mut server)),
         }
-        // Bodies run within milliseconds; what is left are messages whose consumer has died.
-        if sent == count && site.ends().len() == count {
+        // A fault is felt while messages are handled, so some are before the next one.
+        let progress = (site.ends().len() + count / 40).min(sent);
+        in_time(async {
+            while site.ends().len() < progress {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        if sent == count && progress == count {
             break;
         }
     }
