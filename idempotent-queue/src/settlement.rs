@@ -178,7 +178,7 @@ mod tests {
     fn a_window_stops_a_consumer_unless_other_calls_are_beside_it() {
         let mut report = CallReport::new(Ending::Executed);
         report.mode = Some(Mode::Window);
-        let settle = |report| settlement(Ended::Ok, Some(report), None, PAUSES);
+        let settle = |report: &CallReport| settlement(Ended::Ok, Some(report), None, PAUSES);
         assert_eq!(settle(&report), Settlement::Stop);
         report.calls = 2;
         assert_eq!(settle(&report), Settlement::Ack);
