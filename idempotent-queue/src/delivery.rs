@@ -12,8 +12,8 @@ use std::time::Duration;
 /// An implementation
 ///
 /// * MUST be safe to drop while it waits in [`next`](Self::next) or [`prepare`](Self::prepare), or before
-///   that: no delivery is lost by it. The consumer waits for one `next` until it is ready or the consumer
-///   ends, and may leave it alone for as long as nothing is to be fetched;
+///   that: no delivery is lost by it. A consumer waits for a `next` that it has begun until it is told to
+///   end; then it leaves it alone while it finishes its messages, and drops it;
 /// * MUST connect again by itself: after an error it is asked again, after a pause that grows;
 /// * SHOULD NOT fetch far ahead of what it is asked for: a delivery that waits here waits for nobody
 ///   else.

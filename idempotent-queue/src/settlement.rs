@@ -146,6 +146,7 @@ fn of_refusal(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idempotent_runtime::observe::Ending;
 
     const PAUSES: Pauses =
         Pauses { first: Duration::from_millis(100), longest: Duration::from_secs(3) };
@@ -159,6 +160,28 @@ mod tests {
         for kind in ErrorKind::ALL {
             assert!(refused(kind).is_some(), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_message_that_others_are_busy_with_comes_after_the_time_named_and_later_each_time() {
+        let named = Duration::from_millis(30);
+        let mut report = CallReport::new(ErrorKind::InProgress.into());
+        (report.refusal, report.retry_after) = (Some(ErrorKind::InProgress), Some(named));
+        let pause = |deliveries| settlement(Ended::Err, Some(&report), deliveries, PAUSES);
+        let after = |millis| Settlement::Again { after: Duration::from_millis(millis) };
+        assert_eq!([pause(None), pause(Some(1))], [after(30), after(30)]);
+        assert_eq!([pause(Some(2)), pause(Some(4))], [after(100), after(400)]);
+        assert_eq!(pause(Some(u64::MAX)), after(3_000));
+    }
+
+    #[test]
+    fn a_window_stops_a_consumer_unless_other_calls_are_beside_it() {
+        let mut report = CallReport::new(Ending::Executed);
+        report.mode = Some(Mode::Window);
+        let settle = |report: &CallReport| settlement(Ended::Ok, Some(report), None, PAUSES);
+        assert_eq!(settle(&report), Settlement::Stop);
+        report.calls = 2;
+        assert_eq!(settle(&report), Settlement::Ack);
     }
 
     #[test]

@@ -48,7 +48,7 @@ async fn a_closure_decodes_and_its_error_goes_along_with_the_dead_letter() {
         std::str::from_utf8(message.payload()).map(|_| Body::Succeeds)
     };
     let consumer = bench.consumer().decoder(decode);
-    in_time(consumer.run(bench.queue.deliveries(), |body| handle(body))).await.unwrap();
+    in_time(consumer.run(bench.queue.deliveries(), handle)).await.unwrap();
     let (_, reason) = &bench.queue.dead_letters()[0];
     assert_eq!((bench.counts(), reason.code()), ([1, 1, 0, 0], "undecodable"));
     assert!(reason.text().starts_with("invalid utf-8"), "{reason}");
@@ -74,10 +74,12 @@ async fn a_type_can_be_a_decoder() {
     }
     bench.queue.close();
     let consumer = bench.consumer().decoder(Prefixed("order:")).concurrency(1);
-    let handler = async |number: String| -> Result<(), Error> {
-        assert_eq!(number, "1");
-        Ok(())
+    // The type of the argument follows from the function that it is passed to.
+    let handler = |number| {
+        let same: String = number;
+        assert_eq!(same, "1");
+        std::future::ready(Ok::<_, Error>(()))
     };
-    in_time(consumer.run(bench.queue.deliveries(), move |number| handler(number))).await.unwrap();
+    in_time(consumer.run(bench.queue.deliveries(), handler)).await.unwrap();
     assert_eq!((bench.counts(), bench.codes()), ([1, 1, 0, 0], vec!["undecodable".to_owned()]));
 }

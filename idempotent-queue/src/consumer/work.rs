@@ -1,4 +1,4 @@
-//! What the tasks of a consumer share.
+//! The work of a consumer, which its tasks share.
 
 use super::handle::Answer;
 use super::order::Turn;
