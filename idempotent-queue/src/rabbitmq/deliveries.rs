@@ -20,9 +20,6 @@ use tokio::runtime::Handle;
 /// The prefetch of a source that was not prepared for a consumer.
 const PREFETCH: usize = 16;
 
-/// The longest tag of a consumer, in bytes.
-const LONGEST_TAG: usize = 255;
-
 /// The deliveries of a queue, by [`RabbitMq::deliveries`].
 ///
 /// ```no_run
@@ -125,7 +122,7 @@ impl Deliveries for RabbitMqDeliveries {
 
     async fn prepare(&mut self, terms: &Terms) -> Result<Prepared, PrepareError> {
         self.prefetch = terms.prefetch;
-        self.tag = terms.consumer[..terms.consumer.floor_char_boundary(LONGEST_TAG)].to_owned();
+        self.tag.clone_from(&terms.consumer);
         let topology = self.names.checked()?;
         let link = self.rabbit.consuming();
         topology.ensure(link).await?;
