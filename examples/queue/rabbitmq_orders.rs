@@ -125,5 +125,6 @@ async fn run(rabbit: &RabbitMq) -> Result<(), Box<dyn std::error::Error>> {
         .run(rabbit.deliveries(QUEUE), handler)
         .await?;
     println!("{} messages, {} payments", ORDERS.len(), PAYMENTS.load(Relaxed));
+    rabbit.close().await?;
     Ok(())
 }

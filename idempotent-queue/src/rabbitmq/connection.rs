@@ -155,6 +155,17 @@ impl Link {
             }
         }
     }
+
+    /// Closes the connection, behind all that was sent on it.
+    pub(super) async fn close(&self) -> Result<(), Failure> {
+        let mut state = self.state.lock().await;
+        match state.connection.take() {
+            Some(connection) if connection.status().connected() => {
+                self.target.in_time(connection.close(200, "closed by its user".into())).await
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The pause after this many failures before, between a half and the whole of it: all clients of a broker
