@@ -253,16 +253,18 @@ impl Drop for Subscription {
             return;
         }
         self.session.runtime.spawn(async move {
-            let cancelled =
-                session.channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
             let target = session.rabbit.consuming().target();
-            if target.in_time(cancelled).await.is_err() {
-                return;
-            }
-            // It ends behind the last one that was on its way.
-            while let Some(Ok(delivery)) = consumer.next().await {
-                Arc::clone(&session).give_back(delivery.acker);
-            }
+            let gives_back = async {
+                let options = BasicCancelOptions::default();
+                session.channel.basic_cancel(consumer.tag(), options).await?;
+                // It ends behind the last one that was on its way.
+                while let Some(Ok(delivery)) = consumer.next().await {
+                    Arc::clone(&session).give_back(delivery.acker);
+                }
+                Ok::<_, lapin::Error>(())
+            };
+            // Otherwise the channel is closed behind the last delivery in hand.
+            let _ = target.in_time(gives_back).await;
         });
     }
 }
