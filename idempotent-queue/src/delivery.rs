@@ -59,7 +59,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The terms of a consumer of this name: sixteen deliveries at a time, a signal every ten seconds.
+    /// The terms of a consumer of this name that has no settings, for tests of a source.
     pub fn new(consumer: impl Into<String>) -> Self {
         Self {
             consumer: consumer.into(),

@@ -73,6 +73,10 @@
 #[doc = include_str!("../../docs/queues.md")]
 mod documented {}
 
+#[cfg(all(doctest, feature = "rabbitmq"))]
+#[doc = include_str!("../../docs/queues-rabbitmq.md")]
+mod documented_rabbitmq {}
+
 pub mod consumer;
 pub mod decode;
 pub mod delivery;

@@ -33,10 +33,19 @@ impl RabbitMqServer {
     /// # Panics
     /// It is missing, or does not start.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The machine's server, with settings of its application: a name and a value each.
+    ///
+    /// # Panics
+    /// It is missing, or does not start.
+    pub fn start_with(settings: &[(&str, u32)]) -> Self {
         let server = PathBuf::from(SERVER);
         let is_there = server.is_file();
         assert!(is_there, "RabbitMQ is missing; help: apt-get install rabbitmq-server");
         // Another process may take a port before the server does.
+        let mut log = String::new();
         for _ in 0..5 {
             let (directory, port, distribution) = (TempDirectory::new(), free_port(), free_port());
             let account = Account::owner_of(&directory, ACCOUNT);
@@ -47,7 +56,13 @@ impl RabbitMqServer {
             };
             account.write(&directory.path().join("plugins"), b"[].");
             let mut command: Vec<OsString> = vec!["env".into()];
-            command.extend(environment(directory.path(), port, distribution, mapper_port));
+            command.extend(environment(
+                directory.path(),
+                port,
+                distribution,
+                mapper_port,
+                settings,
+            ));
             command.push(server.clone().into());
             let command: Vec<_> = command.iter().map(Path::new).collect();
             let guard = Guard::new(account, &directory, "KILL", &command);
@@ -57,8 +72,9 @@ impl RabbitMqServer {
             if server.come_up() {
                 return server;
             }
+            log = server.log();
         }
-        panic!("{SERVER} does not start");
+        panic!("{SERVER} does not start:\n{log}");
     }
 
     /// The address of its default virtual host, as the user who is there from the beginning.
@@ -114,7 +130,17 @@ fn port_mapper(account: Account, directory: &TempDirectory, port: u16) -> Option
     (is_started && crate::guard::is_running(guard.process())).then_some(guard)
 }
 
-fn environment(directory: &Path, port: u16, distribution: u16, mapper: u16) -> Vec<OsString> {
+fn environment(
+    directory: &Path,
+    port: u16,
+    distribution: u16,
+    mapper: u16,
+    settings: &[(&str, u32)],
+) -> Vec<OsString> {
+    let mut arguments = "-kernel inet_dist_use_interface {127,0,0,1}".to_owned();
+    for (name, value) in settings {
+        arguments += &format!(" -rabbit {name} {value}");
+    }
     let within = |name: &str| directory.join(name).display().to_string();
     let variables = [
         ("HOME", directory.display().to_string()),
@@ -128,10 +154,7 @@ fn environment(directory: &Path, port: u16, distribution: u16, mapper: u16) -> V
         ("RABBITMQ_ENABLED_PLUGINS_FILE", within("plugins")),
         ("ERL_EPMD_ADDRESS", "127.0.0.1".to_owned()),
         ("ERL_EPMD_PORT", mapper.to_string()),
-        (
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
-            "-kernel inet_dist_use_interface {127,0,0,1}".to_owned(),
-        ),
+        ("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", arguments),
         // The script then becomes the server, and does not stand before it: there is one process to signal.
         ("RUNNING_UNDER_SYSTEMD", "true".to_owned()),
     ];

@@ -3,9 +3,9 @@
 use super::failure::Failure;
 use futures_util::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use lapin::protocol::{AMQPClass, connection, parse_class};
-use lapin::tcp::AMQPUriTcpExt as _;
+use lapin::tcp::{AMQPUriTcpExt as _, AsyncTcpStream};
 use lapin::types::AMQPValue;
-use lapin::uri::AMQPUri;
+use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Channel, Connection, ConnectionProperties};
 use std::fmt;
 use std::future::Future;
@@ -19,6 +19,9 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// The pause after a connection that was not taken, which doubles with each.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+const WITHOUT_TLS: &str = "the URL asks for TLS, and the client is built without it; help: add \
+    lapin = { version = \"4\", features = [\"rustls\"] } to your dependencies";
 
 /// A broker's address, and the patience with it.
 pub(super) struct Target {
@@ -50,7 +53,18 @@ impl Target {
     async fn connect(&self) -> Result<Connection, Failure> {
         let properties =
             ConnectionProperties::default().with_connection_name(self.name.as_str().into());
-        let connects = Connection::connect_uri(self.uri.clone(), properties);
+        let connects = async {
+            let runtime = lapin::runtime::default_runtime()?;
+            let open = async |uri: AMQPUri, runtime| {
+                let stream = uri.connect_async(&runtime).await?;
+                // Built without TLS, the client would send the password as it is.
+                if uri.scheme == AMQPScheme::AMQPS && matches!(stream, AsyncTcpStream::Plain(_)) {
+                    return Err(io::Error::other(WITHOUT_TLS).into());
+                }
+                Ok(stream)
+            };
+            Connection::connector(self.uri.clone(), runtime, open, properties).await
+        };
         self.in_time(async {
             let connected = connects.await;
             connected.map_err(|error| Failure::Unreachable { address: self.address(), error })
@@ -153,6 +167,17 @@ impl Link {
                 state.failures = state.failures.saturating_add(1);
                 Err(failure)
             }
+        }
+    }
+
+    /// Closes the connection, behind all that was sent on it.
+    pub(super) async fn close(&self) -> Result<(), Failure> {
+        let mut state = self.state.lock().await;
+        match state.connection.take() {
+            Some(connection) if connection.status().connected() => {
+                self.target.in_time(connection.close(200, "closed by its user".into())).await
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -20,9 +20,6 @@ use tokio::runtime::Handle;
 /// The prefetch of a source that was not prepared for a consumer.
 const PREFETCH: usize = 16;
 
-/// The longest tag of a consumer, in bytes.
-const LONGEST_TAG: usize = 255;
-
 /// The deliveries of a queue, by [`RabbitMq::deliveries`].
 ///
 /// ```no_run
@@ -125,7 +122,7 @@ impl Deliveries for RabbitMqDeliveries {
 
     async fn prepare(&mut self, terms: &Terms) -> Result<Prepared, PrepareError> {
         self.prefetch = terms.prefetch;
-        self.tag = terms.consumer[..terms.consumer.floor_char_boundary(LONGEST_TAG)].to_owned();
+        self.tag.clone_from(&terms.consumer);
         let topology = self.names.checked()?;
         let link = self.rabbit.consuming();
         topology.ensure(link).await?;
@@ -256,16 +253,18 @@ impl Drop for Subscription {
             return;
         }
         self.session.runtime.spawn(async move {
-            let cancelled =
-                session.channel.basic_cancel(consumer.tag(), BasicCancelOptions::default());
             let target = session.rabbit.consuming().target();
-            if target.in_time(cancelled).await.is_err() {
-                return;
-            }
-            // It ends behind the last one that was on its way.
-            while let Some(Ok(delivery)) = consumer.next().await {
-                Arc::clone(&session).give_back(delivery.acker);
-            }
+            let gives_back = async {
+                let options = BasicCancelOptions::default();
+                session.channel.basic_cancel(consumer.tag(), options).await?;
+                // It ends behind the last one that was on its way.
+                while let Some(Ok(delivery)) = consumer.next().await {
+                    Arc::clone(&session).give_back(delivery.acker);
+                }
+                Ok::<_, lapin::Error>(())
+            };
+            // Otherwise the channel is closed behind the last delivery in hand.
+            let _ = target.in_time(gives_back).await;
         });
     }
 }

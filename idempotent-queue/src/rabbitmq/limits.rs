@@ -94,7 +94,7 @@ async fn read(link: &Link, queue: &ShortString) -> Result<Arguments, Failure> {
         };
         match difference {
             // Neither the default type nor a queue that is not durable counts deliveries.
-            Some((TYPE, None)) | Some(("durable" | "auto_delete" | "exclusive", _)) => {
+            Some((TYPE, None) | ("durable" | "auto_delete" | "exclusive", _)) => {
                 return Ok(Arguments::Classic);
             }
             Some((TYPE, Some(Value::Text(kind)))) => {

@@ -32,7 +32,7 @@
 //! | `orders.parked` | messages that wait for a person | if it does not exist |
 //! | `orders.wait.128`, `orders.wait.256` and so on | messages that come again after a pause of at most so many milliseconds | when it is used; deleted a week after |
 //!
-//! What is declared is durable, and a quorum queue by default.
+//! Queues that are declared are durable, and quorum queues by default.
 //!
 //! # Settlement
 //!
@@ -69,6 +69,7 @@ use senders::Senders;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
+use topology::{Declarations, Names};
 
 /// A broker, and the connections to it. Clones share them.
 #[derive(Clone)]
@@ -109,9 +110,31 @@ impl RabbitMq {
         RabbitMqDeliveries::new(self.clone(), queue.into())
     }
 
+    /// Declares a queue if it does not exist, as [`declare`](RabbitMqDeliveries::declare) of its consumer
+    /// does. For producers that start before it.
+    ///
+    /// # Errors
+    /// The broker cannot be reached, or does not let the user declare it.
+    pub async fn declare_queue(&self, name: impl Into<String>) -> Result<(), QueueError> {
+        let names = Names { declares_queue: true, ..Names::of(name.into()) };
+        let mut declarations = Declarations { link: self.senders().link(), channel: None };
+        let topology = names.checked().map_err(QueueError::new)?;
+        topology.ensure_queue(&mut declarations).await.map_err(QueueError::new)
+    }
+
     /// A publisher whose destinations are names of queues.
     pub fn publisher(&self) -> RabbitMqPublisher {
         RabbitMqPublisher::new(self.clone())
+    }
+
+    /// Closes the connections, behind all that was sent on them. For the end of a program: without it, the
+    /// broker's log says that a client has gone away. A later use connects again.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn close(&self) -> Result<(), QueueError> {
+        let closed = [self.senders().link().close().await, self.consuming().close().await];
+        closed.into_iter().collect::<Result<(), _>>().map_err(QueueError::new)
     }
 
     fn consuming(&self) -> &Link {

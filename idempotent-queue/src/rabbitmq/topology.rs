@@ -117,26 +117,35 @@ impl Topology {
     /// Looks for the queues, and declares those that are missing and are to be declared.
     pub(super) async fn ensure(&self, link: &Link) -> Result<(), PrepareError> {
         let mut declarations = Declarations { link, channel: None };
-        let queue = &self.queue;
-        if !declarations.exists(queue).await? {
-            if !self.declares_queue {
-                let help = format!(
-                    "help: let the consumer declare it, `deliveries(\"{queue}\").declare()`, or type \
-                     rabbitmqadmin declare queue name={queue} durable=true queue_type=quorum"
-                );
-                let error = QueueError::new(format!("the queue `{queue}` does not exist; {help}"));
-                return Err(PrepareError::Refused(error));
-            }
-            let limit = AMQPValue::LongLongInt(UNLIMITED);
-            let limit = (self.kind == QueueType::Quorum).then_some(("x-delivery-limit", limit));
-            declarations.declare(queue, self.arguments(limit)).await?;
-        }
+        self.ensure_queue(&mut declarations).await?;
         for place in [&self.dead, &self.parked] {
             if !declarations.exists(place).await? {
                 declarations.declare(place, self.arguments(None)).await?;
             }
         }
         Ok(())
+    }
+
+    /// The same for the queue alone.
+    pub(super) async fn ensure_queue(
+        &self,
+        declarations: &mut Declarations<'_>,
+    ) -> Result<(), PrepareError> {
+        let queue = &self.queue;
+        if declarations.exists(queue).await? {
+            return Ok(());
+        }
+        if !self.declares_queue {
+            let help = format!(
+                "help: let the consumer declare it, `deliveries(\"{queue}\").declare()`, or type \
+                 rabbitmqadmin declare queue name={queue} durable=true queue_type=quorum"
+            );
+            let error = QueueError::new(format!("the queue `{queue}` does not exist; {help}"));
+            return Err(PrepareError::Refused(error));
+        }
+        let limit = ("x-delivery-limit", AMQPValue::LongLongInt(UNLIMITED));
+        let limit = (self.kind == QueueType::Quorum).then_some(limit);
+        Ok(declarations.declare(queue, self.arguments(limit)).await?)
     }
 
     /// The name of a wait queue, which exists, unless somebody has deleted it since.

@@ -82,6 +82,42 @@ async fn a_consumer_goes_on_through_broken_connections() {
     consumes.abort();
 }
 
+/// A message that is in hand for longer than the broker allows comes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_channel_that_the_broker_closes_is_opened_again() {
+    let settings = [("consumer_timeout", 1_000), ("channel_tick_interval", 1_000)];
+    let starts = tokio::task::spawn_blocking(move || RabbitMqServer::start_with(&settings));
+    let server = starts.await.unwrap();
+    let queue = Queue::open_on(&server.url(), &server.url()).await;
+    let mut deliveries = queue.deliveries();
+    queue.send(b"1", BasicProperties::default()).await;
+    let in_hand = in_time(deliveries.next()).await.unwrap().unwrap();
+    let error = in_time(deliveries.next()).await.unwrap_err();
+    assert!(error.to_string().contains("timed out"), "{error}");
+    in_hand.ack().await.unwrap_err();
+    let again = in_time(deliveries.next()).await.unwrap().unwrap();
+    assert_eq!(again.message().deliveries(), Some(2));
+    again.ack().await.unwrap();
+}
+
+#[tokio::test]
+async fn connections_that_were_closed_are_made_again() {
+    let queue = Queue::open().await;
+    let publisher = queue.rabbit.publisher();
+    for number in 0..3_u8 {
+        publisher
+            .publish(&Outgoing::new(&*queue.name, number.to_string(), [number]))
+            .await
+            .unwrap();
+        let mut deliveries = queue.deliveries();
+        let delivery = in_time(deliveries.next()).await.unwrap().unwrap();
+        assert_eq!(delivery.message().payload(), [number]);
+        delivery.ack().await.unwrap();
+        queue.rabbit.close().await.unwrap();
+        assert_eq!(queue.ready(&queue.name).await, Some(0), "it was acknowledged before");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_killed_loses_nothing_and_is_found_again() {
     const MESSAGES: usize = 40;

@@ -53,6 +53,17 @@ async fn a_missing_queue_is_declared_if_that_is_asked_for() {
 }
 
 #[tokio::test]
+async fn a_producer_can_declare_the_queue_before_its_consumer() {
+    let queue = Queue::missing_on(shared_rabbitmq(), shared_rabbitmq()).await;
+    for _ in 0..2 {
+        queue.rabbit.declare_queue(&*queue.name).await.unwrap();
+    }
+    assert_eq!(queue.ready(&queue.name).await, Some(0));
+    assert_eq!(queue.ready(&queue.dead()).await, None);
+    queue.deliveries().prepare(&terms()).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_low_delivery_limit_is_refused_among_other_arguments() {
     let limit = |limit| ("x-delivery-limit", AMQPValue::LongLongInt(limit));
     let dead = ("x-dead-letter-exchange", text(""));

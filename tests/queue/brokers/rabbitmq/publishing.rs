@@ -132,3 +132,10 @@ async fn a_wrong_password_says_nothing_of_the_message() {
     assert_eq!(error.kind(), PublishErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
 }
+
+#[tokio::test]
+async fn a_password_is_not_sent_in_the_clear_where_tls_is_asked_for() {
+    let url = shared_rabbitmq().replace("amqp://", "amqps://");
+    let error = RabbitMq::connect(&url).await.unwrap_err();
+    assert!(error.to_string().contains("the URL asks for TLS"), "{error}");
+}

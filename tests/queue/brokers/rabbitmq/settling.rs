@@ -2,6 +2,7 @@
 
 use super::counted::{Counted, Counts};
 use super::{Queue, headers, text};
+use crate::bench::in_time;
 use idempotent_queue::rabbitmq::RabbitMqDelivery;
 use idempotent_queue::{Consumer, Deliveries, Delivery as _, Outgoing, Publisher as _};
 use idempotent_runtime::Idempotency;
@@ -14,8 +15,7 @@ use std::time::{Duration, Instant};
 use support::{poll_at_most, until, until_async};
 
 async fn next(deliveries: &mut impl Deliveries<Delivery = RabbitMqDelivery>) -> RabbitMqDelivery {
-    let next = tokio::time::timeout(Duration::from_secs(30), deliveries.next()).await;
-    next.expect("a delivery comes").unwrap().unwrap()
+    in_time(deliveries.next()).await.unwrap().unwrap()
 }
 
 /// Properties of every kind that a copy keeps, and those that it must not have.
@@ -262,12 +262,15 @@ async fn a_wait_that_is_dropped_loses_nothing() {
     // Polled a little at a time, before and after the subscription.
     for number in 0..50_u8 {
         queue.send(&[number], BasicProperties::default()).await;
-        let delivery = loop {
-            match poll_at_most(1, pin!(deliveries.next())).await {
-                Some(delivery) => break delivery.unwrap().unwrap(),
-                None => tokio::task::yield_now().await,
+        let comes = async {
+            loop {
+                match poll_at_most(1, pin!(deliveries.next())).await {
+                    Some(delivery) => break delivery.unwrap().unwrap(),
+                    None => tokio::task::yield_now().await,
+                }
             }
         };
+        let delivery = in_time(comes).await;
         assert_eq!(delivery.message().payload(), [number]);
         delivery.ack().await.unwrap();
     }
