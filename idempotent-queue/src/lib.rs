@@ -62,6 +62,10 @@
 #[doc = include_str!("../../docs/queues.md")]
 mod documented {}
 
+#[cfg(all(doctest, feature = "nats"))]
+#[doc = include_str!("../../docs/queues-nats.md")]
+mod documented_nats {}
+
 pub mod consumer;
 pub mod delivery;
 mod error;
