@@ -196,18 +196,20 @@ async fn a_dead_letter_whose_confirmation_is_lost_is_there_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_letter_that_no_stream_takes_stays_where_it_is() {
     let nats = Nats::open().await;
-    nats.send(message("a", Body::Declines)).await;
+    nats.send(message("a", Body::Succeeds)).await;
     let idem = Idempotency::in_memory().unwrap();
-    let source = nats.prepared(1).await;
-    nats.jetstream.delete_stream(nats.aside()).await.unwrap();
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
     let handler = move |body: Body| {
         count.fetch_add(1, SeqCst);
         handle(body)
     };
-    let consumes = tokio::spawn(consumer(&idem).run(source, handler));
-    until(|| calls.load(SeqCst) > 2).await;
+    let consumes = tokio::spawn(consumer(&idem).run(nats.prepared(1).await, handler));
+    until_async(async || nats.pending().await == 0).await;
+    // After the start, which would be refused.
+    nats.jetstream.delete_stream(nats.aside()).await.unwrap();
+    nats.send(message("b", Body::Declines)).await;
+    until(|| calls.load(SeqCst) > 3).await;
     assert_eq!(nats.pending().await, 1);
     nats.add_stream(&nats.aside(), &[&nats.dead(), &nats.parking()]).await;
     until_async(async || nats.pending().await == 0).await;
