@@ -76,6 +76,9 @@ mod documented {}
 #[cfg(all(doctest, feature = "rabbitmq"))]
 #[doc = include_str!("../../docs/queues-rabbitmq.md")]
 mod documented_rabbitmq {}
+#[cfg(all(doctest, feature = "nats"))]
+#[doc = include_str!("../../docs/queues-nats.md")]
+mod documented_nats {}
 
 pub mod consumer;
 pub mod decode;

@@ -50,8 +50,10 @@ impl Valve {
                     cut.mark_unchanged();
                     tokio::spawn(async move {
                         tokio::select! {
-                            () = pass(from, to, stopped_by, watched, counter) => {}
+                            // First: what is held back is lost, even if it may pass a moment later.
+                            biased;
                             _ = cut.changed() => {}
+                            () = pass(from, to, stopped_by, watched, counter) => {}
                         }
                     });
                 }

@@ -25,8 +25,8 @@ use tokio::sync::Semaphore;
 /// ```
 ///
 /// # Limits
-/// When a [`Consumer`](crate::Consumer) starts, it reads the settings of the stream and of its consumer,
-/// and refuses those under which a message is lost: acknowledgements that are not explicit, a `max_deliver`
+/// The settings of the stream and of its consumer are read before the first delivery, and those under
+/// which a message is lost are refused: acknowledgements that are not explicit, a `max_deliver`
 /// below ten times [`max_attempts`](crate::Consumer::max_attempts), an `ack_wait` shorter than three
 /// [heartbeats](crate::Consumer::heartbeat), subjects for dead letters that no stream keeps.
 ///

@@ -74,8 +74,10 @@ async fn send(nats: &Nats, orders: Range<u32>) {
 }
 
 /// A test's streams as a client behind a valve sees them, and as one beside it does.
-async fn behind_a_valve(config: pull::Config) -> (Valve, Nats, Nats) {
-    let direct = Nats::open_with(config).await;
+async fn behind_a_valve() -> (Valve, Nats, Nats) {
+    // A message that was on its way when the connection was cut comes again after that.
+    let ack_wait = Duration::from_secs(1);
+    let direct = Nats::open_with(pull::Config { ack_wait, ..config() }).await;
     let address = shared_nats().rsplit('/').next().unwrap().to_owned();
     let valve = Valve::open(address).await;
     let url = format!("nats://127.0.0.1:{}", valve.port());
@@ -109,7 +111,7 @@ async fn a_server_that_is_killed_with_messages_in_hand_gets_them_settled_once_it
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_is_cut_is_made_again_and_messages_are_asked_for_at_once() {
-    let (valve, nats, direct) = behind_a_valve(config()).await;
+    let (valve, nats, direct) = behind_a_valve().await;
     let consumer = Counted::start(&nats).await;
     consumer.gate.add_permits(100);
     for order in 0..3 {
@@ -130,7 +132,7 @@ async fn a_connection_that_is_cut_is_made_again_and_messages_are_asked_for_at_on
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acknowledgement_that_is_lost_leads_to_a_replay() {
-    let (valve, nats, direct) = behind_a_valve(config()).await;
+    let (valve, nats, direct) = behind_a_valve().await;
     send(&direct, 0..1).await;
     let consumer = Counted::start(&nats).await;
     until(|| consumer.calls() == 1).await;
@@ -148,7 +150,7 @@ async fn an_acknowledgement_that_is_lost_leads_to_a_replay() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_confirmation_that_is_lost_brings_nothing_back() {
-    let (valve, nats, direct) = behind_a_valve(config()).await;
+    let (valve, nats, direct) = behind_a_valve().await;
     send(&direct, 0..1).await;
     let consumer = Counted::start(&nats).await;
     until(|| consumer.calls() == 1).await;
@@ -166,7 +168,7 @@ async fn a_confirmation_that_is_lost_brings_nothing_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_letter_whose_confirmation_is_lost_is_there_once() {
-    let (valve, nats, direct) = behind_a_valve(config()).await;
+    let (valve, nats, direct) = behind_a_valve().await;
     direct.send(message("a", Body::Declines)).await;
     let valve = Arc::new(valve);
     let idem = Idempotency::in_memory().unwrap();
@@ -196,18 +198,20 @@ async fn a_dead_letter_whose_confirmation_is_lost_is_there_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_letter_that_no_stream_takes_stays_where_it_is() {
     let nats = Nats::open().await;
-    nats.send(message("a", Body::Declines)).await;
+    nats.send(message("a", Body::Succeeds)).await;
     let idem = Idempotency::in_memory().unwrap();
-    let source = nats.prepared(1).await;
-    nats.jetstream.delete_stream(nats.aside()).await.unwrap();
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
     let handler = move |body: Body| {
         count.fetch_add(1, SeqCst);
         handle(body)
     };
-    let consumes = tokio::spawn(consumer(&idem).run(source, handler));
-    until(|| calls.load(SeqCst) > 2).await;
+    let consumes = tokio::spawn(consumer(&idem).run(nats.prepared(1).await, handler));
+    until_async(async || nats.pending().await == 0).await;
+    // After the start, which would be refused.
+    nats.jetstream.delete_stream(nats.aside()).await.unwrap();
+    nats.send(message("b", Body::Declines)).await;
+    until(|| calls.load(SeqCst) > 3).await;
     assert_eq!(nats.pending().await, 1);
     nats.add_stream(&nats.aside(), &[&nats.dead(), &nats.parking()]).await;
     until_async(async || nats.pending().await == 0).await;
