@@ -79,6 +79,30 @@ pub fn deliveries<T: Into<String>>(
     KafkaDeliveries::new(config, topics.into_iter().map(Into::into).collect())
 }
 
+/// A topic that a [`Producer`](crate::Producer) sends to, by its name.
+///
+/// ```no_run
+/// use idempotent_queue::{Producer, kafka};
+/// use idempotent_runtime::Idempotency;
+///
+/// # async fn send(idem: &Idempotency) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut config = rdkafka::ClientConfig::new();
+/// config.set("bootstrap.servers", "localhost:9092");
+/// let orders = Producer::new(idem, kafka::topic(&config, "orders")?);
+/// let sent = orders.send("order-42", &42).await?;
+/// println!("{}", sent.id());
+/// # Ok(()) }
+/// ```
+///
+/// # Errors
+/// Those of [`publisher`].
+pub fn topic(
+    config: &ClientConfig,
+    name: impl Into<String>,
+) -> Result<Destination<KafkaPublisher>, QueueError> {
+    Ok(Destination::new(publisher(config)?, name))
+}
+
 /// A publisher to topics of this cluster.
 ///
 /// ```

@@ -49,6 +49,7 @@ pub use deliveries::NatsDeliveries;
 pub use delivery::NatsDelivery;
 pub use publisher::NatsPublisher;
 
+use crate::producer::Destination;
 use async_nats::jetstream::Context;
 
 /// The deliveries of a durable pull consumer of a stream.
@@ -60,6 +61,23 @@ pub fn deliveries(
     consumer: impl Into<String>,
 ) -> NatsDeliveries {
     NatsDeliveries::new(jetstream.clone(), stream.into(), consumer.into())
+}
+
+/// A subject that a [`Producer`](crate::Producer) sends to.
+///
+/// ```no_run
+/// use idempotent_queue::{Producer, nats};
+/// use idempotent_runtime::Idempotency;
+///
+/// # async fn send(idem: &Idempotency) -> Result<(), Box<dyn std::error::Error>> {
+/// let jetstream = async_nats::jetstream::new(async_nats::connect("localhost:4222").await?);
+/// let orders = Producer::new(idem, nats::subject(&jetstream, "orders.created"));
+/// let sent = orders.send("order-42", &42).await?;
+/// println!("{}", sent.id());
+/// # Ok(()) }
+/// ```
+pub fn subject(jetstream: &Context, name: impl Into<String>) -> Destination<NatsPublisher> {
+    Destination::new(publisher(jetstream), name)
 }
 
 /// A publisher to subjects of streams.

@@ -122,6 +122,24 @@ impl RabbitMq {
         topology.ensure_queue(&mut declarations).await.map_err(QueueError::new)
     }
 
+    /// A queue that a [`Producer`](crate::Producer) sends to.
+    ///
+    /// ```no_run
+    /// use idempotent_queue::Producer;
+    /// use idempotent_queue::rabbitmq::RabbitMq;
+    /// use idempotent_runtime::Idempotency;
+    ///
+    /// # async fn send(idem: &Idempotency) -> Result<(), Box<dyn std::error::Error>> {
+    /// let rabbit = RabbitMq::connect("amqp://localhost").await?;
+    /// let orders = Producer::new(idem, rabbit.queue("orders"));
+    /// let sent = orders.send("order-42", &42).await?;
+    /// println!("{}", sent.id());
+    /// # Ok(()) }
+    /// ```
+    pub fn queue(&self, name: impl Into<String>) -> Destination<RabbitMqPublisher> {
+        Destination::new(self.publisher(), name)
+    }
+
     /// A publisher whose destinations are names of queues.
     pub fn publisher(&self) -> RabbitMqPublisher {
         RabbitMqPublisher::new(self.clone())

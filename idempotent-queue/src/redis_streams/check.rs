@@ -12,7 +12,7 @@ const OLDEST: (u32, u32) = (6, 2);
 /// Looks at the server and at the keys, and creates the group.
 pub(super) async fn check(group: &Group) -> Result<(), PrepareError> {
     let Settings { stream, dead_letters, parked, begin, .. } = &group.settings;
-    match group.look(cmd("INFO").arg("everything")).await {
+    match group.look(&cmd("INFO")).await {
         Ok(info) => {
             for info in texts(info) {
                 check_info(&info, stream).map_err(PrepareError::Refused)?;

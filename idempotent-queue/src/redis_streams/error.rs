@@ -59,7 +59,12 @@ fn help(error: &RedisError) -> &'static str {
         ("MOVED", "\nhelp: use `cluster`, with the addresses of some nodes"),
         ("OOM", "\nhelp: CONFIG SET maxmemory, or trim streams"),
     ];
-    table.iter().find(|(code, _)| says(error, code)).map_or("", |(_, help)| help)
+    let is_meant = |code| match code {
+        // The client has read the code.
+        "WRONGPASS" => says(error, code) || error.kind() == ErrorKind::AuthenticationFailed,
+        _ => says(error, code),
+    };
+    table.iter().find(|(code, _)| is_meant(code)).map_or("", |(_, help)| help)
 }
 
 /// The error for a consumer.

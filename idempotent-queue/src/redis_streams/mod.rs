@@ -1,7 +1,7 @@
 //! Streams of Redis and Valkey, with consumer groups.
 //!
-//! [`StreamDeliveries`] is a consumer in a group, for a [`Consumer`](crate::Consumer), and [`Publisher`] adds
-//! entries. `docs/queues-redis-streams.md` says which settings go together.
+//! [`StreamDeliveries`] is a consumer in a group, for a [`Consumer`](crate::Consumer), and [`StreamPublisher`] adds
+//! entries; a [`RedisStream`] is the target of a [`Producer`](crate::Producer) whose record is written in the same step. `docs/queues-redis-streams.md` says which settings go together.
 //!
 //! # Entries
 //! The payload of a message is the field `payload` of its entry, and each header is a field `header:` with its
@@ -38,4 +38,5 @@ mod source;
 
 pub use deliveries::StreamDeliveries;
 pub use delivery::StreamDelivery;
-pub use publisher::Publisher;
+pub use crate::producer::RedisStream;
+pub use publisher::StreamPublisher;

@@ -132,6 +132,26 @@ async fn a_consumer_that_lost_its_entry_does_not_take_it_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_another_consumer_took_after_its_pause_is_not_delivered_here() {
+    let stream = Stream::shared().await;
+    stream.add("1").await;
+    let an_hour = Duration::from_secs(3_600);
+    let proxy = Proxy::start(stream.url.trim_start_matches("redis://").trim_end_matches('/'));
+    let mut source = prepared(stream.source_at(&proxy.url()).claim_after(an_hour)).await;
+    next(&mut source).await.again(Duration::from_millis(1)).await.unwrap();
+    // Nobody asks here, so that it is taken there.
+    let taken = next(&mut prepared(stream.source().claim_after(an_hour)).await).await;
+    assert_eq!(taken.message().deliveries(), Some(2));
+    proxy.forget();
+    tokio::select! {
+        _ = next(&mut source) => panic!("another consumer has it"),
+        () = until(|| proxy.answered(looks) > 0) => {}
+    }
+    taken.ack().await.unwrap();
+    assert_eq!(stream.pending_in_group().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_entry_is_delivered_to_one_of_two_sources() {
     let stream = Stream::shared().await;
     let (seen, mut all) = tokio::sync::mpsc::unbounded_channel();
@@ -263,8 +283,9 @@ async fn no_more_is_fetched_than_may_be_in_hand() {
     let two = next(&mut source).await;
     assert!(poll_at_most(100, source.next()).await.is_none());
     assert_eq!(stream.pending_in_group().await, 2);
-    one.ack().await.unwrap();
-    assert_eq!(payload(&next(&mut source).await), "2");
+    // Room is made while the consumer waits.
+    let (third, ()) = tokio::join!(next(&mut source), async { one.ack().await.unwrap() });
+    assert_eq!(payload(&third), "2");
     drop(two);
 }
 

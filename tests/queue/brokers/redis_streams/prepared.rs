@@ -40,6 +40,9 @@ async fn a_wrong_password_is_refused_and_a_server_that_is_away_is_not() {
     let source = |url: String| StreamDeliveries::new(&url, "orders", "shop").unwrap();
     let text = refusal(source(server.url())).await;
     assert!(text.contains("help: redis://user:password@host"), "{text}");
+    let wrong = format!("redis://:wrong@{}/", server.address());
+    let text = refusal(source(wrong)).await;
+    assert!(text.contains("help: check user and password"), "{text}");
     let away = source(format!("redis://127.0.0.1:{}/", free_port())).prepare(&terms()).await;
     assert!(matches!(away, Err(PrepareError::Unavailable(_))), "{away:?}");
 }
