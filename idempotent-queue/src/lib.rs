@@ -61,6 +61,9 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/queues.md")]
 mod documented {}
+#[cfg(all(doctest, feature = "kafka"))]
+#[doc = include_str!("../../docs/queues-kafka.md")]
+mod documented_kafka {}
 
 pub mod consumer;
 pub mod delivery;
