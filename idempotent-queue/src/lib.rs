@@ -72,6 +72,9 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/queues.md")]
 mod documented {}
+#[cfg(all(doctest, feature = "kafka"))]
+#[doc = include_str!("../../docs/queues-kafka.md")]
+mod documented_kafka {}
 
 #[cfg(all(doctest, feature = "rabbitmq"))]
 #[doc = include_str!("../../docs/queues-rabbitmq.md")]

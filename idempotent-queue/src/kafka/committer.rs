@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The time between two commits. What is settled in between is delivered again if the process dies.
+/// The time between two commits. Messages settled in between are delivered again if the process dies.
 const COMMIT_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest wait for something to commit. Every settlement ends it.
@@ -75,7 +75,7 @@ fn commit(consumer: &BaseConsumer<Context>, shared: &Shared) -> KafkaResult<()> 
     Ok(())
 }
 
-/// Commits offsets of partitions that are given up. What is refused here is delivered again to the next owner.
+/// Commits offsets of partitions that are given up. If the broker refuses, their messages are delivered again to the next owner.
 pub(super) fn commit_at_last(consumer: &BaseConsumer<Context>, settled: &[(Place, i64)]) {
     // Partitions that were lost have another owner, and the broker would refuse.
     if settled.is_empty() || consumer.assignment_lost() {

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// The time after which a delivery that was dropped comes again.
 const AFTER_DROP: Duration = Duration::from_millis(100);
 
-/// What the deliveries of a source have in common.
+/// The things that all deliveries of a source use.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) shared: Arc<Shared>,

@@ -24,8 +24,8 @@ pub(super) struct Offsets {
 pub(super) enum Read {
     /// It is behind all others.
     Next,
-    /// It was read before: the log of the partition was cut off, or its position reset. What was known of
-    /// the partition no longer holds.
+    /// It was read before: the log of the partition was cut off, or its position reset. Nothing that was
+    /// known of the partition holds.
     Rewound,
 }
 

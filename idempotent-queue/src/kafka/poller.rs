@@ -232,12 +232,15 @@ impl Poller {
 
     fn take_in(&self, Incoming { record, due, is_for_others }: Incoming) {
         let mut assignment = self.shared.assignment();
-        match is_for_others {
-            true => assignment.pass_over(&record.claim.place, record.claim.offset),
-            false => assignment.read(record, due),
+        if is_for_others {
+            assignment.pass_over(&record.claim.place, record.claim.offset);
+            drop(assignment);
+            self.shared.committer.wake();
+        } else {
+            assignment.read(record, due);
+            drop(assignment);
+            self.shared.arrive();
         }
-        drop(assignment);
-        self.shared.arrive();
     }
 
     fn incoming(&self, message: &BorrowedMessage<'_>, place: &Place) -> Incoming {

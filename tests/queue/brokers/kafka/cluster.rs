@@ -1,5 +1,6 @@
 //! Kafka, by the mock cluster of librdkafka, and topics of their own for each test.
 
+use futures_util::future::join_all;
 use idempotent_queue::kafka::{KafkaDeliveries, ORIGIN_HEADER, deliveries};
 use idempotent_queue::{Deliveries as _, Message, Terms};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -120,9 +121,9 @@ impl Kafka {
 
     /// Sends the numbers to a partition, each as its own payload.
     pub(super) async fn send_numbers(&self, partition: i32, numbers: std::ops::Range<u64>) {
-        for number in numbers {
-            self.send_to(Some(partition), Message::new(number.to_string())).await;
-        }
+        let send = |number: u64| self.send_to(Some(partition), Message::new(number.to_string()));
+        // Each is queued when it is polled first, so they keep their order.
+        join_all(numbers.map(send)).await;
     }
 
     /// The offset that the group has committed for each partition. Zero if it has none.

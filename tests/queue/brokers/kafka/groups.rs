@@ -9,7 +9,7 @@ use idempotent_runtime::testing::FaultStore;
 use idempotent_runtime::{Error, Idempotency, Mode};
 use rdkafka::ClientConfig;
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -118,21 +118,39 @@ async fn a_settlement_after_a_revocation_fails_and_commits_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_settled_is_committed_when_a_partition_is_revoked() {
     let cluster = Cluster::start();
-    let mut kafka = Kafka::with_partitions(&cluster, 1);
-    kafka.config.set("heartbeat.interval.ms", "20");
-    kafka.send_numbers(0, 0..3).await;
-    let mut source = kafka.source();
-    let mut taken = take(&mut source, 3).await;
-    taken.remove(0).ack().await.unwrap();
-    until_async(async || kafka.committed(&kafka.topic)[&0] == 1).await;
-    // Just after a commit, so that the next one is that of the revocation.
-    taken.remove(0).ack().await.unwrap();
-    cluster.order(|it| {
-        let rebalances = RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
-        it.request_errors(RDKafkaApiKey::Heartbeat, &[rebalances]);
-    });
-    let again = next(&mut source).await;
-    assert_eq!((number(&again), again.message().deliveries()), (2, Some(1)), "by the broker");
+    let mut kafka = Kafka::with_partitions(&cluster, 2);
+    kafka.config.set("heartbeat.interval.ms", "170");
+    kafka.send_numbers(0, 0..8_000).await;
+    kafka.send_numbers(1, 10_000..10_001).await;
+    // All are in memory: deliveries go on while librdkafka fetches no more.
+    let mut source = kafka.prepared(kafka.source().window(10_000), 10_000).await;
+    let (mut settled, mut held) = (BTreeSet::new(), vec![]);
+    let revocations = async {
+        // More than one, since a revocation may come just after a commit.
+        while held.len() < 3 {
+            let delivery = next(&mut source).await;
+            match number(&delivery) {
+                // It is never settled, so the broker delivers it again after each revocation.
+                10_000 => {
+                    held.push(delivery);
+                    cluster.order(|it| {
+                        let error = RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+                        it.request_errors(RDKafkaApiKey::Heartbeat, &[error]);
+                    });
+                }
+                number => {
+                    assert!(!settled.contains(&number), "{number} is delivered again");
+                    if delivery.ack().await.is_ok() {
+                        settled.insert(number);
+                    }
+                    if number % 4 == 0 {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+            }
+        }
+    };
+    in_time(revocations).await;
 }
 
 const ORDERS: &str = "KAFKA_CONSUMER_THAT_DIES";
