@@ -145,7 +145,7 @@ async fn an_acknowledgement_that_is_lost_leads_to_a_replay() {
     valve.set(Flow::Everything);
     until_async(async || direct.pending().await == 0).await;
     assert_eq!(consumer.bodies(0..1), [1]);
-    assert_eq!(consumer.calls(), 2, "a replay");
+    assert!(consumer.calls() > 1, "a replay");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
