@@ -42,6 +42,22 @@ async fn an_outage_of_the_store_uses_up_no_delivery() {
 }
 
 #[tokio::test]
+async fn the_broker_hears_of_a_message_that_waits_for_the_store() {
+    let bench = Bench::new();
+    bench.store.all_down();
+    bench.queue.send(message("a", Body::Succeeds));
+    let source = Watched::new(&bench.queue);
+    let seen = Arc::clone(&source.seen);
+    let consumer = bench.consumer().backoff(HOUR, HOUR).heartbeat(Duration::from_millis(1));
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(source, handle));
+    until(|| health.state() == ConsumerState::PausedByStore).await;
+    let signals = seen.signals();
+    until(|| seen.signals() > signals + 3).await;
+    consumes.abort();
+}
+
+#[tokio::test]
 async fn no_handler_starts_while_the_store_does_not_answer() {
     let bench = Bench::new();
     bench.store.all_down();
