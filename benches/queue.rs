@@ -193,7 +193,8 @@ impl Queue for Nats {
         F: Future<Output = ()> + Send,
     {
         let stream = self.jetstream.get_stream(&self.stream).await.unwrap();
-        let consumer: jetstream::consumer::PullConsumer = stream.get_consumer("bench").await.unwrap();
+        let consumer: jetstream::consumer::PullConsumer =
+            stream.get_consumer("bench").await.unwrap();
         let batch = consumer.stream().max_messages_per_batch(CONCURRENCY * 2).messages();
         let messages = batch.await.unwrap().take(MESSAGES);
         messages
@@ -299,7 +300,8 @@ impl Queue for Streams {
         let redis = support::redis::connection(shared_redis()).await;
         let reads = futures_util::stream::unfold(redis.clone(), async |mut redis| {
             let options = StreamReadOptions::default().group("bench", "by-hand").count(CONCURRENCY);
-            let read = redis.xread_options(&[&self.name], &[">"], &options);
+            let (streams, after) = ([&self.name], [">"]);
+            let read = redis.xread_options(&streams, &after, &options);
             let reply: Option<StreamReadReply> = read.await.unwrap();
             let keys = reply.unwrap_or_default().keys.into_iter();
             Some((futures_util::stream::iter(keys.flat_map(|key| key.ids)), redis))
@@ -309,7 +311,8 @@ impl Queue for Streams {
             .take(MESSAGES)
             .for_each_concurrent(CONCURRENCY, |entry| {
                 let payload: Vec<u8> = entry.get("payload").unwrap();
-                let (call, mut redis) = (body(serde_json::from_slice(&payload).unwrap()), redis.clone());
+                let (call, mut redis) =
+                    (body(serde_json::from_slice(&payload).unwrap()), redis.clone());
                 async move {
                     call.await;
                     let done: usize = redis.xack(&self.name, "bench", &[entry.id]).await.unwrap();

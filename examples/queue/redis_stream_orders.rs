@@ -8,7 +8,7 @@
 //! does that got no confirmation. The consumer handles each once, and sets one aside that cannot be handled.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use idempotent_queue::redis_streams::{Publisher, StreamDeliveries};
+use idempotent_queue::redis_streams::{StreamDeliveries, StreamPublisher};
 use idempotent_queue::{Consumer, Outgoing, PublishErrorKind, Publisher as _};
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Error, Idempotency, idempotent};
@@ -61,7 +61,7 @@ async fn run(url: &str) -> Result<(), Box<dyn std::error::Error>> {
 
     // Another run has other orders.
     let run = std::process::id();
-    let publisher = Publisher::new(url)?;
+    let publisher = StreamPublisher::new(url)?;
     for (order, payload) in [
         (1, r#"{"id":1,"cents":1200}"#),
         (2, r#"{"id":2,"cents":700}"#),

@@ -57,6 +57,7 @@ pub use publisher::KafkaPublisher;
 pub use record::{DELIVERIES_HEADER, DUE_HEADER, GROUP_HEADER, ORIGIN_HEADER};
 
 use crate::QueueError;
+use crate::producer::Destination;
 use rdkafka::ClientConfig;
 
 /// The messages of these topics, for a consumer. It connects when the consumer starts.

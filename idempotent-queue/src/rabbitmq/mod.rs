@@ -63,6 +63,7 @@ pub use publisher::RabbitMqPublisher;
 pub use topology::QueueType;
 
 use crate::QueueError;
+use crate::producer::Destination;
 use connection::{Link, Target};
 use lapin::uri::AMQPUri;
 use senders::Senders;

@@ -36,7 +36,7 @@ mod servers;
 mod settings;
 mod source;
 
+pub use crate::producer::RedisStream;
 pub use deliveries::StreamDeliveries;
 pub use delivery::StreamDelivery;
-pub use crate::producer::RedisStream;
 pub use publisher::StreamPublisher;

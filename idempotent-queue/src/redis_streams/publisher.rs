@@ -13,11 +13,11 @@ use std::time::Duration;
 /// of the entry.
 ///
 /// ```no_run
-/// use idempotent_queue::redis_streams::Publisher;
+/// use idempotent_queue::redis_streams::StreamPublisher;
 /// use idempotent_queue::{Outgoing, Publisher as _};
 ///
 /// # async fn send() -> Result<(), Box<dyn std::error::Error>> {
-/// let publisher = Publisher::new("redis://127.0.0.1/")?;
+/// let publisher = StreamPublisher::new("redis://127.0.0.1/")?;
 /// let receipt = publisher.publish(&Outgoing::new("orders", "order-42", r#"{"id":42}"#)).await?;
 /// println!("{:?}", receipt.position());
 /// # Ok(()) }
@@ -26,13 +26,13 @@ use std::time::Duration;
 /// Nothing is connected before the first message. A server that is full refuses a message for a while, and
 /// a key that is not a stream refuses it for ever.
 #[derive(Debug)]
-pub struct Publisher {
+pub struct StreamPublisher {
     servers: Servers,
     link: Link,
     longest: Option<usize>,
 }
 
-impl Publisher {
+impl StreamPublisher {
     /// A publisher on one server, with an address as [`StreamDeliveries::new`](super::StreamDeliveries::new)
     /// takes it.
     ///
@@ -70,7 +70,7 @@ impl Publisher {
     }
 }
 
-impl crate::Publisher for Publisher {
+impl crate::Publisher for StreamPublisher {
     async fn publish(&self, message: &Outgoing) -> Result<Receipt, PublishError> {
         let mut add = cmd("XADD");
         add.arg(message.destination());

@@ -15,14 +15,16 @@ use std::time::Duration;
 /// The servers of a stream.
 #[derive(Clone)]
 pub(super) enum Servers {
-    Single(Client),
+    Single(Box<Client>),
     Cluster(Vec<ConnectionInfo>),
 }
 
 impl Servers {
     pub(super) fn single(url: &str) -> Result<Self, QueueError> {
         install_crypto();
-        Client::open(parse(url)?).map(Self::Single).map_err(|error| wrong_address(url, &error))
+        Client::open(parse(url)?)
+            .map(|client| Self::Single(Box::new(client)))
+            .map_err(|error| wrong_address(url, &error))
     }
 
     pub(super) fn cluster<U: AsRef<str>>(
