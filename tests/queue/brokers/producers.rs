@@ -172,11 +172,8 @@ async fn killed_senders_lose_nothing_and_send_nothing_twice() {
 
 #[tokio::test]
 async fn a_sender_that_is_killed_between_its_steps_leaves_copies_of_one_id() {
-    let table = [
-        (Point::BeforeTheBroker, 0),
-        (Point::BeforeTheConfirmation, 1),
-        (Point::BeforeTheRecord, 1),
-    ];
+    let table =
+        [(Point::AtTheBroker, 0), (Point::WithoutConfirmation, 1), (Point::BeforeTheRecord, 1)];
     for (point, left) in table {
         let server = RedisServer::start();
         let orders = start(&server, Work::StopsAt(point));

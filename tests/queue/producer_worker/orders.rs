@@ -24,8 +24,8 @@ pub(crate) enum Work {
 /// A point between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Point {
-    BeforeTheBroker,
-    BeforeTheConfirmation,
+    AtTheBroker,
+    WithoutConfirmation,
     BeforeTheRecord,
 }
 
@@ -53,7 +53,7 @@ impl Xadd {
 
 impl Publisher for Xadd {
     async fn publish(&self, message: &Outgoing) -> Result<Receipt, PublishError> {
-        self.stops_at(Point::BeforeTheBroker).await;
+        self.stops_at(Point::AtTheBroker).await;
         let mut command = redis::cmd("XADD");
         command.arg(message.destination()).arg("*").arg("payload").arg(message.payload());
         for (name, value) in message.wire_headers() {
@@ -61,7 +61,7 @@ impl Publisher for Xadd {
         }
         let added = command.query_async::<String>(&mut self.connection.clone()).await;
         let position = added.map_err(PublishError::unavailable)?;
-        self.stops_at(Point::BeforeTheConfirmation).await;
+        self.stops_at(Point::WithoutConfirmation).await;
         Ok(Receipt::at(position))
     }
 }

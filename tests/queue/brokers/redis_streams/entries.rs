@@ -23,6 +23,9 @@ pub(super) fn consume(source: StreamDeliveries) -> JoinHandle<()> {
     })
 }
 
+/// The fields of an entry, with their values.
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_of_others_are_read_by_the_name_of_their_field() {
     let stream = Stream::shared().await;
@@ -47,7 +50,7 @@ async fn an_entry_without_a_payload_is_a_dead_letter() {
     consumes.abort();
     let mut range = redis::cmd("XRANGE");
     range.arg(format!("{}:dead", stream.name)).arg("-").arg("+");
-    let mut letters: Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> =
+    let mut letters: Vec<(String, Fields)> =
         range.query_async(&mut stream.connection.clone()).await.unwrap();
     letters.sort_by_key(|(_, fields)| fields[0].0 != b"tenant");
     assert_eq!(letters.len(), 2);
