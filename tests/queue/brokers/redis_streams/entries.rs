@@ -47,7 +47,8 @@ async fn an_entry_without_a_payload_is_a_dead_letter() {
     consumes.abort();
     let mut range = redis::cmd("XRANGE");
     range.arg(format!("{}:dead", stream.name)).arg("-").arg("+");
-    let mut letters: Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)> =
+    type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+    let mut letters: Vec<(String, Fields)> =
         range.query_async(&mut stream.connection.clone()).await.unwrap();
     letters.sort_by_key(|(_, fields)| fields[0].0 != b"tenant");
     assert_eq!(letters.len(), 2);

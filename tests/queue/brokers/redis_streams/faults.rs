@@ -4,8 +4,8 @@ use super::entries::consume;
 use super::{Stream, next, payload, prepared};
 use crate::bench::{Body, in_time, message};
 use crate::scenarios::Broker;
-use idempotent_queue::Delivery;
 use idempotent_queue::redis_streams::StreamDeliveries;
+use idempotent_queue::{Deliveries, Delivery};
 use std::time::Duration;
 use support::proxy::{Command, Fault, Proxy};
 use support::redis::{RedisServer, installed};
@@ -128,12 +128,7 @@ async fn a_server_that_is_away_is_reported_and_found_again() {
     let stream = Stream::on(&server.url()).await;
     let mut source = stream.open().await;
     server.kill();
-    let error = loop {
-        match in_time(idempotent_queue::Deliveries::next(&mut source)).await {
-            Err(error) => break error,
-            Ok(_) => panic!("nothing was added"),
-        }
-    };
+    let error = in_time(source.next()).await.expect_err("nothing was added");
     assert!(error.to_string().starts_with("redis: "), "{error}");
     server.restart();
     let stream = Stream { connection: server.connection().await, ..stream };
