@@ -23,9 +23,6 @@ pub(super) fn consume(source: StreamDeliveries) -> JoinHandle<()> {
     })
 }
 
-/// The fields of an entry, with their values.
-type Fields = Vec<(Vec<u8>, Vec<u8>)>;
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn entries_of_others_are_read_by_the_name_of_their_field() {
     let stream = Stream::shared().await;
@@ -50,6 +47,7 @@ async fn an_entry_without_a_payload_is_a_dead_letter() {
     consumes.abort();
     let mut range = redis::cmd("XRANGE");
     range.arg(format!("{}:dead", stream.name)).arg("-").arg("+");
+    type Fields = Vec<(Vec<u8>, Vec<u8>)>;
     let mut letters: Vec<(String, Fields)> =
         range.query_async(&mut stream.connection.clone()).await.unwrap();
     letters.sort_by_key(|(_, fields)| fields[0].0 != b"tenant");
@@ -96,7 +94,11 @@ async fn a_dead_letter_and_its_acknowledgement_are_one() {
     for binary in binaries() {
         let server = RedisServer::start_with(&binary, &[]);
         let stream = Stream::on(&server.url()).await;
-        let consumes = consume(prepared(stream.source()).await);
+        // A consumer that has started, and so has looked at the keys.
+        let consumes = consume(stream.source());
+        stream.send(message("first", Body::Succeeds)).await;
+        in_time(until_async(|| async { stream.run::<u64>("EXISTS KEY").await == 1 })).await;
+        in_time(until_async(|| async { stream.pending().await == 0 })).await;
         let dead = format!("{}:dead", stream.name);
         let () = stream.run(&format!("SET {dead} something")).await;
         stream.send(message("a", Body::Declines)).await;
