@@ -207,13 +207,16 @@ async fn a_wait_that_is_dropped_loses_no_message() {
     for sequence in 1..=30_u32 {
         nats.send(Message::new(sequence.to_string())).await;
         // As the loop of a consumer does, which looks at other things too.
-        let delivery = loop {
-            let polled = support::poll_at_most(1, source.next()).await;
-            if let Some(delivery) = polled {
-                break delivery.unwrap().unwrap();
+        let delivery = in_time(async {
+            loop {
+                let polled = support::poll_at_most(1, source.next()).await;
+                if let Some(delivery) = polled {
+                    return delivery.unwrap().unwrap();
+                }
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
-        };
+        })
+        .await;
         seen.push(String::from_utf8(delivery.message().payload().to_vec()).unwrap());
         assert_eq!(delivery.message().deliveries(), Some(1));
         delivery.ack().await.unwrap();

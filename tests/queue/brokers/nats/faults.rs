@@ -110,7 +110,7 @@ async fn a_server_that_is_killed_with_messages_in_hand_gets_them_settled_once_it
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_cut_is_made_again_and_messages_are_asked_for_at_once() {
+async fn a_connection_that_is_cut_is_made_again_and_brings_messages_at_once() {
     let (valve, nats, direct) = behind_a_valve().await;
     let consumer = Counted::start(&nats).await;
     consumer.gate.add_permits(100);
@@ -124,10 +124,23 @@ async fn a_connection_that_is_cut_is_made_again_and_messages_are_asked_for_at_on
         let back = Instant::now();
         send(&direct, order..order + 1).await;
         until_async(async || direct.pending().await == 0).await;
-        // Without a look at the connection, only after two heartbeats that did not come.
+        // Before two heartbeats could be missed.
         assert!(back.elapsed() < Duration::from_secs(8), "{:?}", back.elapsed());
     }
     assert_eq!(consumer.bodies(0..3), [1; 3]);
+}
+
+#[tokio::test]
+async fn a_server_that_was_restarted_is_asked_for_messages_at_once() {
+    let mut server = NatsServer::start();
+    let nats = Nats::on(impatient(&server.url()).await, config()).await;
+    let mut source = nats.prepared(1).await;
+    nats.until_asked(&mut source).await;
+    // It has forgotten the request.
+    server.restart();
+    nats.through(connect(&server.url()).await).send(Message::new("1")).await;
+    // Without a look at the connection, it is an error after two heartbeats that did not come.
+    in_time(source.next()).await.unwrap().unwrap().ack().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
