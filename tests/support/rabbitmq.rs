@@ -55,7 +55,9 @@ impl RabbitMqServer {
                 continue;
             };
             account.write(&directory.path().join("plugins"), b"[].");
-            let mut command: Vec<OsString> = vec!["env".into()];
+            // It reserves files for each queue, and accepts no connection when there are none left.
+            let raised = "ulimit -n \"$(ulimit -H -n)\" && exec env \"$@\"";
+            let mut command: Vec<OsString> = ["sh", "-c", raised, "sh"].map(Into::into).into();
             command.extend(environment(
                 directory.path(),
                 port,

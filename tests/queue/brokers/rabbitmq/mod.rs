@@ -14,6 +14,7 @@ use idempotent_queue::Message;
 use idempotent_queue::rabbitmq::{RabbitMq, RabbitMqDeliveries};
 use lapin::options::{
     BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
+    QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
@@ -21,8 +22,10 @@ use std::sync::{Arc, Mutex};
 use support::rabbitmq::{queue_name, shared_rabbitmq};
 use support::until_async;
 
-/// A queue of a test's own, and a connection beside that of the adapter.
+/// A queue of a test's own, and a connection beside that of the adapter. Deleted with this value, so that a
+/// server outlives many runs.
 struct Queue {
+    server: String,
     rabbit: RabbitMq,
     name: String,
     connection: Connection,
@@ -49,7 +52,7 @@ impl Queue {
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
         let rabbit = RabbitMq::connect(url).await.unwrap();
-        Self { rabbit, name: queue_name(), connection, channel }
+        Self { server: server.to_owned(), rabbit, name: queue_name(), connection, channel }
     }
 
     fn deliveries(&self) -> RabbitMqDeliveries {
@@ -101,6 +104,30 @@ impl Queue {
     async fn take_next(&self, name: &str) -> lapin::message::Delivery {
         until_async(async || self.ready(name).await > Some(0)).await;
         self.take(name).await.unwrap()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        let (server, name) = (self.server.clone(), self.name.clone());
+        let deletes = async move {
+            let connects = Connection::connect(&server, ConnectionProperties::default());
+            // A server that was killed has deleted them in its own way.
+            let Ok(connection) = connects.await else { return };
+            let channel = connection.create_channel().await.unwrap();
+            let waits = (7..=27).map(|power| format!(".wait.{}", 1 << power));
+            let places = ["", ".dead", ".parked"].map(str::to_owned).into_iter().chain(waits);
+            for place in places {
+                let queue = format!("{name}{place}").into();
+                let _ = channel.queue_delete(queue, QueueDeleteOptions::default()).await;
+            }
+        };
+        // The runtime of the test ends with it.
+        let thread = std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(deletes);
+        });
+        let _ = thread.join();
     }
 }
 
