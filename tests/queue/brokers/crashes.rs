@@ -34,7 +34,7 @@ pub(crate) trait InProcesses: Broker {
     /// Kills the server and starts it again, with what it has on disk. `false` if it cannot be done.
     fn restart(server: &mut Self::Server) -> bool;
 
-    fn place(&self) -> Place;
+    fn place(&self) -> impl Future<Output = Place> + Send;
 }
 
 const LEASE: Duration = Duration::from_secs(1);
@@ -64,9 +64,9 @@ impl<B: InProcesses> Site<B> {
         Self { broker, redis, ledger, _directory: directory }
     }
 
-    fn orders(&self, stop: Option<Point>, max_attempts: u32) -> String {
+    async fn orders(&self, stop: Option<Point>, max_attempts: u32) -> String {
         let orders = Orders {
-            place: self.broker.place(),
+            place: self.broker.place().await,
             redis: self.redis.clone(),
             ledger: self.ledger.clone(),
             stop,
@@ -79,13 +79,13 @@ impl<B: InProcesses> Site<B> {
     }
 
     /// A consumer whose attempts are not limited.
-    fn start(&self) -> Worker {
-        Worker::start_told(worker(), &self.orders(None, u32::MAX), 1)
+    async fn start(&self) -> Worker {
+        Worker::start_told(worker(), &self.orders(None, u32::MAX).await, 1)
     }
 
     /// A consumer that has got to a point, and stays there.
     async fn stopped_at(&self, point: Point) -> Worker {
-        let orders = self.orders(Some(point), u32::MAX);
+        let orders = self.orders(Some(point), u32::MAX).await;
         let started =
             tokio::task::spawn_blocking(move || Worker::start_talking(worker(), &orders, 1));
         let (worker, line) = in_time(started).await.unwrap();
@@ -109,7 +109,7 @@ impl<B: InProcesses> Site<B> {
                 if self.broker.pending().await == 0 {
                     return;
                 }
-                worker = self.start();
+                worker = self.start().await;
             }
         })
         .await;
@@ -157,7 +157,7 @@ async fn killed_at<B: InProcesses>(point: Point) -> usize {
     if point != Point::AfterTheAck {
         in_time(until_async(async || site.broker.pending().await == 1)).await;
     }
-    site.until_settled(site.start()).await;
+    site.until_settled(site.start().await).await;
     assert_eq!((site.put_aside().await, site.ends()[&key]), ((0, 0), 1));
     site.starts()[&key]
 }
@@ -188,7 +188,7 @@ pub(crate) async fn a_poisonous_message_is_put_aside<B: InProcesses>() {
     let site = Site::<B>::open().await;
     let key = key(POISON);
     site.send(&key).await;
-    let orders = site.orders(None, MAX_ATTEMPTS);
+    let orders = site.orders(None, MAX_ATTEMPTS).await;
     let mut deaths = 0;
     let mut consumer = Worker::start_told(worker(), &orders, 1);
     in_time(async {
@@ -210,7 +210,7 @@ pub(crate) async fn a_poisonous_message_is_put_aside<B: InProcesses>() {
 pub(crate) async fn a_store_that_goes_down_and_comes_back_loses_nothing<B: InProcesses>() {
     let mut redis = durable_redis();
     let site = Site::of(B::open_for_processes().await, redis.url());
-    let worker = site.start();
+    let worker = site.start().await;
     let count = 200;
     for number in 0..count {
         site.send(&format!("order-{number}")).await;
@@ -238,7 +238,7 @@ pub(crate) async fn random_faults_lose_nothing<B: InProcesses>() {
     let mut redis = durable_redis();
     let (broker, mut server) = B::open_on_own_server().await;
     let site = Site::of(broker, redis.url());
-    let mut workers = [site.start(), site.start()];
+    let mut workers = [site.start().await, site.start().await];
     let (mut kills, mut pauses, mut outages, mut restarts) = (0, 0, 0, 0);
     let mut sent = 0;
     loop {
@@ -250,7 +250,7 @@ pub(crate) async fn random_faults_lose_nothing<B: InProcesses>() {
         let victim = rand::rng().random_range(0..2);
         match rand::rng().random_range(0..8) {
             0..4 => {
-                workers[victim] = site.start();
+                workers[victim] = site.start().await;
                 kills += 1;
             }
             4 | 5 => {

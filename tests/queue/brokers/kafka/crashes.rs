@@ -20,7 +20,7 @@ impl InProcesses for Kafka {
         false
     }
 
-    fn place(&self) -> Place {
+    async fn place(&self) -> Place {
         let config = self.config.config_map().into_iter();
         let config = config.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Place::Kafka { config, topic: self.topic.clone() }

@@ -66,7 +66,7 @@ impl InProcesses for Distant {
         true
     }
 
-    fn place(&self) -> Place {
+    async fn place(&self) -> Place {
         let (url, stream) = (self.url.clone(), self.nats.stream.clone());
         Place::Nats { url, stream, consumer: CONSUMER.to_owned() }
     }

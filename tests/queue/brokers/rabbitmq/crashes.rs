@@ -30,8 +30,9 @@ impl Distant {
     async fn queue(&self) -> tokio::sync::MutexGuard<'_, Queue> {
         let mut queue = self.queue.lock().await;
         if !queue.connection.status().connected() {
-            let again = Queue::missing_on(&self.url, &self.url).await;
-            *queue = Queue { name: self.name.clone(), ..again };
+            let mut again = Queue::missing_on(&self.url, &self.url).await;
+            std::mem::swap(&mut queue.connection, &mut again.connection);
+            std::mem::swap(&mut queue.channel, &mut again.channel);
         }
         queue
     }
@@ -39,7 +40,7 @@ impl Distant {
     /// Moves what has arrived in a queue to those seen before.
     async fn arrived(&self, suffix: &str, seen: &Mutex<Vec<Message>>) -> Vec<Message> {
         let (queue, name) = (self.queue().await, format!("{}.{suffix}", self.name));
-        if queue.ready(&name).await.is_some() {
+        if queue.ready(&name).await > Some(0) {
             while let Some(delivery) = queue.take(&name).await {
                 seen.lock().unwrap().push(read(delivery));
             }
@@ -76,7 +77,7 @@ impl Broker for Distant {
     async fn pending(&self) -> usize {
         let queue = self.queue().await;
         let mut pending = queue.ready(&self.name).await.unwrap();
-        for power in 0..10 {
+        for power in 7..12 {
             let waiting = queue.ready(&format!("{}.wait.{}", self.name, 1 << power)).await;
             pending += waiting.unwrap_or(0);
         }
@@ -101,7 +102,7 @@ impl InProcesses for Distant {
         true
     }
 
-    fn place(&self) -> Place {
+    async fn place(&self) -> Place {
         Place::RabbitMq { url: self.url.clone(), queue: self.name.clone() }
     }
 }

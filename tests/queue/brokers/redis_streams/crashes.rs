@@ -2,19 +2,66 @@
 
 use super::{GROUP, Stream};
 use crate::crashes::{InProcesses, Place, REDELIVERED_AFTER, crashes};
-use support::redis::{RedisServer, installed};
+use crate::scenarios::Broker;
+use idempotent_queue::Message;
+use idempotent_queue::redis_streams::StreamDeliveries;
+use support::redis::{RedisServer, connection, installed};
+use tokio::sync::{Mutex, MutexGuard};
 
-impl InProcesses for Stream {
+/// A stream whose server may be restarted.
+struct Distant(Mutex<Stream>);
+
+impl Distant {
+    /// The stream, over a connection that may have broken with the server.
+    async fn stream(&self) -> MutexGuard<'_, Stream> {
+        let mut stream = self.0.lock().await;
+        let ping = redis::cmd("PING");
+        if ping.query_async::<String>(&mut stream.connection.clone()).await.is_err() {
+            stream.connection = connection(&stream.url).await;
+        }
+        stream
+    }
+}
+
+impl Broker for Distant {
+    type Deliveries = StreamDeliveries;
+
+    async fn open() -> Self {
+        Self(Stream::shared().await.into())
+    }
+
+    async fn send(&self, message: Message) {
+        self.stream().await.send(message).await;
+    }
+
+    async fn deliveries(&self) -> StreamDeliveries {
+        self.stream().await.deliveries().await
+    }
+
+    async fn dead_letters(&self) -> Vec<Message> {
+        self.stream().await.dead_letters().await
+    }
+
+    async fn parked(&self) -> Vec<Message> {
+        self.stream().await.parked().await
+    }
+
+    async fn pending(&self) -> usize {
+        self.stream().await.pending().await
+    }
+}
+
+impl InProcesses for Distant {
     type Server = RedisServer;
 
     async fn open_on_own_server() -> (Self, RedisServer) {
         let durable = ["--appendonly", "yes", "--appendfsync", "always"];
         let server = RedisServer::start_with(&installed(), &durable);
-        (Self::on(&server.url()).await, server)
+        (Self(Stream::on(&server.url()).await.into()), server)
     }
 
     async fn open_for_processes() -> Self {
-        Self::shared().await
+        Self::open().await
     }
 
     fn restart(server: &mut RedisServer) -> bool {
@@ -22,14 +69,15 @@ impl InProcesses for Stream {
         true
     }
 
-    fn place(&self) -> Place {
+    async fn place(&self) -> Place {
+        let stream = self.stream().await;
         Place::RedisStream {
-            url: self.url.clone(),
-            stream: self.name.clone(),
+            url: stream.url.clone(),
+            stream: stream.name.clone(),
             group: GROUP.to_owned(),
             claim_after_ms: REDELIVERED_AFTER.as_millis() as u64,
         }
     }
 }
 
-crashes!(Stream);
+crashes!(Distant);
