@@ -6,11 +6,15 @@ use idempotent_queue::ConsumerState;
 use idempotent_runtime::store::MemoryStore;
 use idempotent_runtime::testing::{FaultStore, Verb};
 use idempotent_runtime::{Error, Idempotency, Mode};
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::until;
 use tokio::sync::oneshot;
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -96,23 +100,31 @@ async fn a_shutdown_gives_back_what_waits_for_the_store() {
     assert_eq!((bench.counts(), seen.again()), ([0, 0, 0, 4], 4));
 }
 
-/// A part of the store, such as one shard, may be down for one key while others are answered.
-#[tokio::test]
-async fn a_message_that_the_store_does_not_answer_is_not_tried_whenever_another_is_answered() {
-    let bench = Bench::new();
+/// A handler whose calls for `Fails` go to a part of the store that is down, such as one shard, and a counter
+/// of these calls.
+fn sharded(
+    bench: &Bench,
+) -> (impl Fn(Body) -> BoxFuture<Result<i32, Error>> + Send + Sync + 'static, Arc<AtomicUsize>) {
     let shard = FaultStore::new(MemoryStore::new());
     shard.all_down();
     let broken = Idempotency::builder().store(shard).build().unwrap();
     let (idem, tries) = (bench.idem.clone(), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&tries);
-    let handler = move |body: Body| {
+    let handler = move |body: Body| -> BoxFuture<_> {
         let idem = if body == Body::Fails { broken.clone() } else { idem.clone() };
         count.fetch_add(usize::from(body == Body::Fails), SeqCst);
-        async move {
+        Box::pin(async move {
             let op = idem.operation("sharded").key(1).mode(Mode::Strong);
             op.run(async { Ok::<_, Error>(1) }).await
-        }
+        })
     };
+    (handler, tries)
+}
+
+#[tokio::test]
+async fn a_message_that_the_store_does_not_answer_is_not_tried_whenever_another_is_answered() {
+    let bench = Bench::new();
+    let (handler, tries) = sharded(&bench);
     bench.queue.send(message("slow", Body::Succeeds));
     bench.queue.send(message("broken", Body::Fails));
     let gate = bench.store.hold(Verb::Complete);
@@ -129,6 +141,25 @@ async fn a_message_that_the_store_does_not_answer_is_not_tried_whenever_another_
     }
     until(|| bench.counts()[0] == 11).await;
     assert_eq!((tries.load(SeqCst), health.in_hand()), (1, 1));
+    consumes.abort();
+}
+
+#[tokio::test]
+async fn the_pauses_of_a_message_grow_also_if_others_are_answered() {
+    let bench = Bench::new();
+    let (handler, tries) = sharded(&bench);
+    let consumer = bench.consumer().backoff(Duration::from_millis(4), HOUR);
+    let started = Instant::now();
+    bench.queue.send(message("broken", Body::Fails));
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handler));
+    for answered in 1..=100 {
+        bench.queue.send(message(&answered.to_string(), Body::Succeeds));
+        until(|| bench.counts()[0] == answered).await;
+    }
+    // 4, 8, 16 milliseconds and so on, before the second, the third and the fourth try.
+    let tries = u32::try_from(tries.load(SeqCst)).unwrap();
+    let paused = Duration::from_millis(4) * (2_u32.pow(tries - 1) - 1);
+    assert!(tries > 1 && paused <= started.elapsed(), "{tries} tries");
     consumes.abort();
 }
 
