@@ -10,7 +10,7 @@ use support::postgres::{self, PostgresServer, psql, shared_postgres};
 use support::tls::Authority;
 use support::until;
 
-/// `database-servers`, and the processes that it has started.
+/// `test-servers` with two databases, and the processes that it has started.
 struct Started {
     child: Child,
     guards: Vec<u32>,
@@ -19,7 +19,8 @@ struct Started {
 
 impl Started {
     fn new() -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_database-servers"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_test-servers"));
+        command.args(["postgres", "mariadb"]);
         command.env_remove(postgres::SHARED).env_remove(mariadb::SHARED);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
