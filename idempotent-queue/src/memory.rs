@@ -137,7 +137,7 @@ impl Deliveries for MemoryDeliveries {
                 if let Some(at) = state.waiting.iter().position(|(ready, _)| *ready <= now) {
                     let Some((_, message)) = state.waiting.remove(at) else { continue };
                     state.in_hand += 1;
-                    let deliveries = message.deliveries().unwrap_or(0) + 1;
+                    let deliveries = message.deliveries().unwrap_or(0).saturating_add(1);
                     let (queue, message) = (self.0.clone(), message.with_deliveries(deliveries));
                     return Ok(Some(MemoryDelivery { queue, message: Some(message) }));
                 }

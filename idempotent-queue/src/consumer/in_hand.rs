@@ -119,7 +119,7 @@ fn stays_until<C, H>(
     tries: &mut Tries,
 ) -> Option<Instant> {
     match answer.settlement {
-        Settlement::Pause => {
+        Settlement::Pause if !answer.is_shutting_down => {
             tries.unanswered = tries.unanswered.saturating_add(1);
             // The store may answer others, and not this one: its own pauses grow too.
             let own = Instant::now() + work.settings.pauses.after(tries.unanswered);

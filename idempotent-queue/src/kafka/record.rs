@@ -116,7 +116,7 @@ impl Record {
         let is_tombstone = payload.is_none();
         let mut message = Message::new(payload.unwrap_or_default())
             .with_id(&*origin)
-            .with_deliveries(added.deliveries + 1);
+            .with_deliveries(added.deliveries.saturating_add(1));
         for (name, value) in &headers {
             let text = value.as_deref().and_then(|value| std::str::from_utf8(value).ok());
             if let Some(text) = text {
@@ -139,7 +139,7 @@ impl Record {
 
     /// Counts another delivery of the message.
     pub(super) fn delivered_again(&mut self) {
-        let deliveries = self.message.deliveries().unwrap_or_default() + 1;
+        let deliveries = self.message.deliveries().unwrap_or_default().saturating_add(1);
         self.message = std::mem::take(&mut self.message).with_deliveries(deliveries);
     }
 
@@ -254,6 +254,10 @@ mod tests {
         assert_eq!(added, Added::default());
         assert_eq!(record.message.id(), Some("orders.retry:2:17"));
         assert_eq!(record.message.deliveries(), Some(1));
+        let most = vec![raw(DELIVERIES_HEADER, u64::MAX.to_string().as_bytes())];
+        let (mut record, _) = read("orders.retry", most, true);
+        record.delivered_again();
+        assert_eq!(record.message.deliveries(), Some(u64::MAX));
         let latest = vec![raw(DUE_HEADER, u64::MAX.to_string().as_bytes())];
         assert!(read("orders.retry", latest, true).1.wait(SystemTime::now()) <= LONGEST);
     }

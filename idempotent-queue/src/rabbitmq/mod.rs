@@ -39,7 +39,7 @@
 //! A message that comes again, a dead letter and a message that is parked are copies: published, confirmed
 //! by the broker, and only then is the original acknowledged. A copy has the payload, the headers and the
 //! properties of the original, without `expiration`, `user-id`, the headers `CC` and `BCC`, and the
-//! broker's `x-delivery-count`.
+//! broker's `x-delivery-count` and `x-death`.
 //!
 //! # Connections
 //!

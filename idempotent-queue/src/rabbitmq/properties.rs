@@ -10,9 +10,10 @@ const PERSISTENT: u8 = 2;
 /// The header with the number of earlier deliveries, of quorum queues.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 
-/// Headers that a copy does not have: the broker would send the copy to further queues by the first two,
-/// and the count is that of the original.
-const NOT_COPIED: [&str; 3] = ["CC", "BCC", DELIVERY_COUNT];
+/// Headers that a copy does not have: the broker would send the copy to further queues by the first two, the
+/// count is that of the original, and by the last one the broker takes a copy that comes back from a wait queue
+/// for a message that goes round in circles, if it was once a dead letter of its queue, and drops it.
+const NOT_COPIED: [&str; 4] = ["CC", "BCC", DELIVERY_COUNT, "x-death"];
 
 /// A text of at most 255 bytes.
 pub(super) fn short(of: &str, text: &str) -> Result<ShortString, String> {
@@ -52,8 +53,9 @@ pub(super) fn message(
     let mut earlier = (!is_redelivered).then_some(0);
     for (name, value) in properties.headers().iter().flatten() {
         let Some(text) = text(value) else { continue };
-        if name.as_str() == DELIVERY_COUNT {
-            earlier = text.parse().ok().or(earlier);
+        // On the first delivery it is one that the message was sent with, such as that of a dead letter.
+        if is_redelivered && name.as_str() == DELIVERY_COUNT {
+            earlier = text.parse().ok();
         }
         message = message.with_header(name.as_str(), text);
     }

@@ -50,10 +50,19 @@ impl Names {
 
     /// Names as AMQP takes them.
     pub(super) fn checked(&self) -> Result<Topology, PrepareError> {
-        let name = |text: &str| {
-            short("name of a queue", text)
-                .map_err(|error| PrepareError::Refused(QueueError::new(error)))
+        let refused = |text: String| PrepareError::Refused(QueueError::new(text));
+        let name = |text: &str| match text {
+            // The broker would take it for the queue that was declared last.
+            "" => Err(refused("a queue has no name; help: deliveries(\"orders\")".to_owned())),
+            text => short("name of a queue", text).map_err(refused),
         };
+        if [&self.dead, &self.parked].contains(&&self.queue) {
+            return Err(refused(format!(
+                "messages of `{0}` would be put aside into `{0}` itself, and be delivered again at once; \
+                 help: dead_letter_queue(\"{0}.dead\"), parking_queue(\"{0}.parked\")",
+                self.queue
+            )));
+        }
         // With the longest number behind it.
         name(&format!("{}.{}", self.wait, LONGEST.as_millis()))?;
         Ok(Topology {
@@ -262,6 +271,25 @@ mod tests {
             assert!(longest >= millis && longest <= (2 * millis).max(128), "{millis}: {longest}");
             assert_eq!(Wait::of(pause).expiration(pause).as_str(), millis.max(1).to_string());
         }
+    }
+
+    #[test]
+    fn queues_without_a_name_and_a_queue_of_its_own_dead_letters_are_refused() {
+        let orders = || Names::of("orders".to_owned());
+        let own = "orders".to_owned();
+        for (names, text) in [
+            (Names::of(String::new()), "no name"),
+            (Names { dead: String::new(), ..orders() }, "no name"),
+            (Names { parked: String::new(), ..orders() }, "no name"),
+            (Names { dead: own.clone(), ..orders() }, "`orders` itself"),
+            (Names { parked: own, ..orders() }, "`orders` itself"),
+        ] {
+            let error = names.checked().unwrap_err();
+            assert!(matches!(error, PrepareError::Refused(_)), "{error}");
+            let error = error.to_string();
+            assert!(error.contains(text) && error.contains("help: "), "{error}");
+        }
+        orders().checked().unwrap();
     }
 
     #[test]

@@ -39,10 +39,14 @@ impl Entry {
         }
         let has_payload = found.is_some();
         let message = Message::new(found.unwrap_or_default());
+        // Only text: with signs in place of other bytes, two keys could become one.
         let message = others.iter().fold(message, |message, (name, value)| {
-            let name = String::from_utf8_lossy(name);
-            let name = name.strip_prefix(HEADER).unwrap_or(&name);
-            message.with_header(name, String::from_utf8_lossy(value))
+            match (str::from_utf8(name), str::from_utf8(value)) {
+                (Ok(name), Ok(value)) => {
+                    message.with_header(name.strip_prefix(HEADER).unwrap_or(name), value)
+                }
+                _ => message,
+            }
         });
         let message = message.with_id(&*id).with_deliveries(deliveries);
         Self { id, deliveries, message, others, has_payload }
@@ -181,6 +185,17 @@ mod tests {
         let entry = entry_of(&[("tenant", "acme"), ("data", "{}"), ("payload", "no")], "data");
         assert_eq!(entry.message.payload(), b"{}");
         assert_eq!(headers(&entry), [("tenant", "acme"), ("payload", "no")]);
+    }
+
+    #[test]
+    fn two_keys_that_are_not_text_are_not_taken_for_one() {
+        let fields = |key: u8| vec![(b"header:idempotency-key".to_vec(), vec![key])];
+        for key in [0xfe, 0xff] {
+            let entry = Entry::new("1-0".to_owned(), 1, fields(key), PAYLOAD);
+            assert_eq!(headers(&entry), []);
+            let copy = entry.put_aside(PAYLOAD, &Reason::new("missing-key", ""));
+            assert_eq!(copy[1], [key], "a copy has it as it came");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use lapin::types::{AMQPValue, FieldArray, FieldTable};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use support::rabbitmq::shared_rabbitmq;
 use support::{poll_at_most, until, until_async};
 
 async fn next(deliveries: &mut impl Deliveries<Delivery = RabbitMqDelivery>) -> RabbitMqDelivery {
@@ -74,6 +75,19 @@ async fn a_message_has_its_id_and_its_headers_as_text() {
 }
 
 #[tokio::test]
+async fn a_count_that_a_message_was_sent_with_is_not_that_of_its_deliveries() {
+    let queue = Queue::open().await;
+    let mut table = FieldTable::default();
+    table.insert("x-delivery-count".into(), AMQPValue::LongLongInt(99));
+    queue.send(b"1", BasicProperties::default().with_headers(table)).await;
+    let mut deliveries = queue.deliveries();
+    let delivery = next(&mut deliveries).await;
+    assert_eq!(delivery.message().deliveries(), Some(1));
+    drop(delivery);
+    assert_eq!(next(&mut deliveries).await.message().deliveries(), Some(2));
+}
+
+#[tokio::test]
 async fn a_message_that_comes_again_is_kept_whole() {
     let queue = Queue::open().await;
     queue.send(b"{}", properties()).await;
@@ -103,6 +117,27 @@ async fn a_copy_goes_nowhere_else() {
     next(&mut deliveries).await.again(Duration::ZERO).await.unwrap();
     next(&mut deliveries).await.ack().await.unwrap();
     assert_eq!(queue.ready(&elsewhere).await, Some(0));
+}
+
+#[tokio::test]
+async fn a_message_that_was_a_dead_letter_of_its_queue_comes_again() {
+    let queue = Queue::missing_on(shared_rabbitmq(), shared_rabbitmq()).await;
+    let broken = format!("{}.broken", queue.name);
+    queue.declare(&broken, &[]).await;
+    let letters =
+        [("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text(&broken))];
+    queue.declare(&queue.name, &letters).await;
+    // The broker makes it a dead letter, and a person sends it again as it is there.
+    queue.send(b"1", BasicProperties::default().with_expiration("1".into())).await;
+    let letter = queue.take_next(&broken).await;
+    let history = letter.properties.headers().clone().unwrap();
+    assert!(history.contains_key("x-death"));
+    queue.send(b"1", BasicProperties::default().with_headers(history)).await;
+    let mut deliveries = queue.deliveries();
+    next(&mut deliveries).await.again(Duration::ZERO).await.unwrap();
+    next(&mut deliveries).await.ack().await.unwrap();
+    let options = QueueDeleteOptions::default();
+    queue.channel.queue_delete(broken.as_str().into(), options).await.unwrap();
 }
 
 #[tokio::test]
