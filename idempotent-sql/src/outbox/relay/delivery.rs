@@ -241,7 +241,6 @@ mod tests {
     struct Hasty;
 
     impl Publisher for Hasty {
-        #[expect(clippy::manual_async_fn, reason = "an async function panics in its future")]
         fn publish(
             &self,
             message: &Outgoing,
