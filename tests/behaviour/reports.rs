@@ -104,7 +104,7 @@ async fn the_outer_call_is_reported_and_not_those_of_its_body() {
 async fn calls_beside_each_other_are_counted_and_those_in_a_body_are_not() {
     for bench in both() {
         let op = |key: u8| bench.idem.operation("reports").key(key).mode(Mode::Strong);
-        let run = |key: u8| op(key).run(async { Ok::<u8, Opaque>(key) });
+        let run = |key: u8| op(key).run(async move { Ok::<u8, Opaque>(key) });
         let beside = report_of(async { tokio::join!(run(1), run(2)) }).await;
         assert_eq!(beside.calls, 2);
         let in_a_body = report_of(op(3).run(async { run(4).await })).await;
