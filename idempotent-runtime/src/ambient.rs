@@ -7,6 +7,7 @@
 //! [`reported`]: the function's own error type does not tell a refusal from a failure.
 
 use crate::config::Mode;
+use crate::engine::enclosing;
 use crate::error::{Error, ErrorKind};
 use crate::key::{Encoded, KeyPart};
 use crate::observe::Ending;
@@ -30,8 +31,8 @@ pub(crate) struct Reports {
     rules: Option<Rules>,
     /// The number of calls that have begun and not ended: one, and those in its body.
     open: u32,
-    /// The number of calls that have ended, without those in the bodies of others.
-    ended: u32,
+    /// The number of calls that have begun, without those in the bodies of others.
+    made: u32,
 }
 
 /// The rules of a call that adapters look at.
@@ -210,7 +211,7 @@ pub async fn reported<F: Future>(ambient: Ambient, future: F) -> (F::Output, Opt
     let output = report_to(Arc::clone(&slot), scope(ambient, future)).await;
     let reports = reports(&slot);
     let (mode, retention) = reports.rules.map(|rules| (rules.mode, rules.retention)).unzip();
-    let calls = reports.ended;
+    let calls = reports.made;
     let report = reports.last.map(|report| CallReport { calls, mode, retention, ..report });
     drop(reports);
     (output, report)
@@ -257,7 +258,13 @@ pub(crate) fn report_retention(chosen: Duration) {
 
 /// A call begins.
 pub(crate) fn call_begins() {
-    let _ = REPORT.try_with(|slot| reports(slot).open += 1);
+    let _ = REPORT.try_with(|slot| {
+        let mut reports = reports(slot);
+        // One beside another, such as in a `join!`, is in the body of none.
+        let is_outermost = reports.open == 0 || enclosing().is_none();
+        reports.made += u32::from(is_outermost);
+        reports.open += 1;
+    });
 }
 
 /// A call has ended.
@@ -265,7 +272,6 @@ pub(crate) fn call_ended() {
     let _ = REPORT.try_with(|slot| {
         let mut reports = reports(slot);
         reports.open = reports.open.saturating_sub(1);
-        reports.ended += u32::from(reports.open == 0);
     });
 }
 

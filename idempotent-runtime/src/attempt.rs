@@ -318,7 +318,7 @@ impl Attempt {
     /// not completed, and cannot be from here on.
     async fn find_out(mut self) -> Result<(), Error> {
         let state = self.attempt.state();
-        let (key, token, binding) = (state.key.clone(), state.id().token, state.binding);
+        let (key, token, binding) = (state.key.clone(), state.id().token, state.binding());
         let store = Arc::clone(&self.attempt.instance().store);
         let freed = self.attempt.end(End::Fail(Failure::Free(binding))).await;
         let found = match freed {
@@ -381,7 +381,7 @@ impl Attempt {
     /// # Errors
     /// Those of [`complete`](Attempt::complete).
     pub async fn fail(self) -> Result<(), Error> {
-        let binding = self.attempt.state().binding;
+        let binding = self.attempt.state().binding();
         self.end(End::Fail(Failure::Free(binding))).await
     }
 

@@ -101,6 +101,22 @@ async fn the_outer_call_is_reported_and_not_those_of_its_body() {
 }
 
 #[tokio::test]
+async fn calls_beside_each_other_are_counted_and_those_in_a_body_are_not() {
+    for bench in both() {
+        let op = |key: u8| bench.idem.operation("reports").key(key).mode(Mode::Strong);
+        let run = |key: u8| op(key).run(async move { Ok::<u8, Opaque>(key) });
+        let beside = report_of(async { tokio::join!(run(1), run(2)) }).await;
+        assert_eq!(beside.calls, 2);
+        let in_a_body = report_of(op(3).run(async { run(4).await })).await;
+        assert_eq!(in_a_body.calls, 1);
+        let batch = op(5).run_batch([(6, ()), (7, ())], |items: Vec<()>| async move {
+            items.iter().map(|()| Ok::<u8, Opaque>(0)).collect()
+        });
+        assert_eq!(report_of(batch).await.calls, 2);
+    }
+}
+
+#[tokio::test]
 async fn mode_and_retention_are_those_of_the_outer_call() {
     let minute = Duration::from_secs(60);
     for bench in both() {

@@ -144,6 +144,30 @@ async fn a_refusal_after_a_copy_that_was_not_confirmed_frees_the_id_for_that_pay
 }
 
 #[tokio::test]
+async fn a_refusal_undoes_nothing_of_the_call_after_it() {
+    for lost in [0, 3] {
+        let ((store, idem), broker) = (remote(), Broker::with([Answer::Refuses]));
+        broker.will([Answer::IsLost; 3].into_iter().take(lost));
+        let gate = store.hold(Verb::Forget);
+        let refused = tokio::spawn({
+            let producer = broker.producer(&idem);
+            async move { producer.send(42, "lamp").await }
+        });
+        until(|| refused.is_finished() || store.calls(Verb::Forget) > 0).await;
+        let sent = broker.producer(&idem).send(42, "lamp").await;
+        assert_eq!(sent.is_ok(), lost == 0);
+        gate.open();
+        assert_eq!(refused.await.unwrap().unwrap_err().fate(), Fate::NotSent);
+        // The broker has, or may have, the message of the second call.
+        let error = broker.producer(&idem).send(42, "chair").await.unwrap_err();
+        assert_eq!(error.kind(), SendErrorKind::Refused(ErrorKind::Mismatch));
+        let again = broker.producer(&idem).send(42, "lamp").await.unwrap();
+        assert_eq!(again.sent_by() == SentBy::EarlierCall, lost == 0);
+        assert_eq!(broker.ids(), vec![ID; lost + 1]);
+    }
+}
+
+#[tokio::test]
 async fn a_caller_that_goes_away_leaves_nothing_but_copies_of_one_id() {
     for answer in [Answer::HangsBefore, Answer::Hangs] {
         let ((_, idem), broker) = (remote(), Broker::with([answer]));

@@ -45,8 +45,13 @@ impl Broker {
     /// A broker whose first answers are these, and which confirms from then on.
     pub(crate) fn with(answers: impl IntoIterator<Item = Answer>) -> Self {
         let broker = Self::default();
-        broker.0.answers.lock().unwrap().extend(answers);
+        broker.will(answers);
         broker
+    }
+
+    /// Gives these answers after those that it was told before.
+    pub(crate) fn will(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.0.answers.lock().unwrap().extend(answers);
     }
 
     /// A producer to `orders` that loses no time.

@@ -378,6 +378,30 @@ async fn a_clock_that_is_set_back_runs_no_period_twice() {
 }
 
 #[tokio::test]
+async fn a_time_before_the_first_period_is_part_of_it() {
+    let cluster = Cluster::new(Job::default());
+    let (before_1970, before_its_offset) = (cluster.process(), cluster.process());
+    before_1970.ahead.store(-2 * 3_600, SeqCst);
+    let schedule = before_its_offset.schedule().offset(MINUTE * 90);
+    let running = [before_1970.start(), before_its_offset.start_as(schedule)];
+    for process in [&before_1970, &before_its_offset] {
+        until(|| process.asked() > 0).await;
+    }
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    // Not a look after the other.
+    assert!([&before_1970, &before_its_offset].iter().all(|process| process.asked() < 3));
+    cluster.started([0]).await;
+    cluster.pass(61);
+    until(|| cluster.job.starts().len() == 3).await;
+    assert!([1, 31].iter().all(|number| cluster.job.starts().contains(number)));
+    for running in running {
+        running.end().await;
+    }
+}
+
+#[tokio::test]
 async fn clocks_that_differ_run_no_period_twice() {
     let cluster = Cluster::new(Job::default());
     let processes = [cluster.process(), cluster.process(), cluster.process()];

@@ -7,14 +7,22 @@ use idempotent_runtime::store::{Effect, RedisStore};
 
 /// Adds an entry. Arguments: the id of the message, then names and values of fields.
 ///
-/// The type is looked at first: a script must not fail after it has written.
+/// It refuses where it could fail: after a failure the outcome is unknown to everybody, and a command that
+/// answers with an error has written nothing.
 const ADD: &str = "
 local kind = redis.call('TYPE', KEYS[1])
 kind = type(kind) == 'table' and kind.ok or kind
 if kind ~= 'stream' and kind ~= 'none' then
   return refuse('the key of the stream holds a ' .. kind)
 end
-local position = redis.call('XADD', KEYS[1], '*', unpack(ARGV, 2))
+-- Lua has no room for more on its stack.
+if #ARGV > 7000 then
+  return refuse('the message has more than 3498 headers')
+end
+local position = redis.pcall('XADD', KEYS[1], '*', unpack(ARGV, 2))
+if type(position) == 'table' then
+  return refuse(position.err)
+end
 return cjson.encode({ id = ARGV[1], receipt = { position = position } })";
 
 /// The field with the payload.

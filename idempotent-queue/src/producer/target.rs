@@ -4,7 +4,6 @@ use super::error::{Fate, SendError};
 use super::sent::{Sent, SentBy, SentRecord};
 use crate::settlement::Pauses;
 use crate::{Outgoing, PublishError, PublishErrorKind, Publisher, Receipt};
-use idempotent_runtime::store::State;
 use idempotent_runtime::{ErrorKind, Operation, Recorded, current};
 use std::fmt;
 use std::future::Future;
@@ -99,17 +98,6 @@ pub(super) struct Tries {
     pub(super) confirmation: Duration,
 }
 
-/// The things that are known about a message while its record is not written.
-#[derive(Debug, Default)]
-struct Progress {
-    /// The broker's word.
-    confirmed: Option<Receipt>,
-    /// A copy was not confirmed.
-    may_be_sent: bool,
-    /// No earlier attempt can have sent anything.
-    is_first: bool,
-}
-
 impl Sending<'_> {
     /// The message.
     pub fn message(&self) -> &Outgoing {
@@ -123,9 +111,9 @@ impl Sending<'_> {
     /// The call was refused, or the broker did not confirm the message.
     pub async fn publish(self, publisher: &impl Publisher) -> Result<Sent, SendError> {
         let Self { operation, message, tries } = self;
-        let mut progress = Progress::default();
-        let body = publish(publisher, message, tries, &mut progress);
-        let answer = operation.clone().run_detailed::<SentRecord, SendError, _>(body).await;
+        let mut confirmed = None;
+        let body = publish(publisher, message, tries, &mut confirmed);
+        let answer = operation.run_detailed::<SentRecord, SendError, _>(body).await;
         let error = match answer {
             Ok(outcome) => {
                 let is_recorded = outcome.recorded == Recorded::Yes;
@@ -134,32 +122,31 @@ impl Sending<'_> {
             }
             Err(error) => error,
         };
-        if let Some(receipt) = progress.confirmed {
+        if let Some(receipt) = confirmed {
             // The record is that of another attempt, or there is none: the message is sent all the same.
             let record = SentRecord { id: message.id().to_owned(), receipt };
             return Ok(Sent::new(record, SentBy::ThisCall, false));
-        }
-        if error.refusal().is_none() && error.fate() == Fate::NotSent && progress.is_first {
-            unbind(&operation).await;
         }
         answered(error, message)
     }
 }
 
-/// Publishes a message until it is confirmed, a few times.
+/// Publishes a message until it is confirmed, a few times. The receipt is left in `confirmed` as well.
+///
+/// The key of a message that nobody has got is free for any payload afterwards, not only for the one that the
+/// broker did not take.
 async fn publish(
     publisher: &impl Publisher,
     message: &Outgoing,
     tries: Tries,
-    progress: &mut Progress,
+    confirmed: &mut Option<Receipt>,
 ) -> Result<SentRecord, SendError> {
-    progress.is_first = current().is_some_and(|attempt| attempt.attempt() == 1);
-    let mut tried = 0;
+    let (mut tried, mut may_be_sent) = (0, false);
     loop {
         tried += 1;
         let error = match timeout(tries.confirmation, publisher.publish(message)).await {
             Ok(Ok(receipt)) => {
-                progress.confirmed = Some(receipt.clone());
+                *confirmed = Some(receipt.clone());
                 return Ok(SentRecord { id: message.id().to_owned(), receipt });
             }
             Ok(Err(error)) => error,
@@ -168,24 +155,20 @@ async fn publish(
                 tries.confirmation
             )),
         };
-        progress.may_be_sent |= error.kind() == PublishErrorKind::Unavailable;
+        may_be_sent |= error.kind() == PublishErrorKind::Unavailable;
         if error.kind() == PublishErrorKind::Permanent || tried >= tries.most {
-            let fate = if progress.may_be_sent { Fate::Unknown } else { Fate::NotSent };
+            let fate = if may_be_sent { Fate::Unknown } else { Fate::NotSent };
+            // An earlier attempt may have sent something.
+            if let Some(first) = current().filter(|attempt| attempt.attempt() == 1)
+                && fate == Fate::NotSent
+            {
+                first.unbind_payload();
+            }
             return Err(SendError::broker(error, tried, fate));
         }
         let (destination, id) = (message.destination(), message.id());
         tracing::warn!(target: "idempotent", destination, id, %error, "message not confirmed");
         sleep(tries.pauses.after(tried).mul_f64(rand::random_range(0.5..=1.0))).await;
-    }
-}
-
-/// Frees the key of a message that nobody has got for any payload, not only for the one that the broker
-/// did not take. A caller that goes away before that leaves it bound.
-async fn unbind(operation: &Operation<'_>) {
-    let is_free =
-        |record: idempotent_runtime::store::Record| record.head.state == State::FailedFree;
-    if operation.get().await.is_ok_and(|record| record.is_some_and(is_free)) {
-        let _ = operation.forget(false).await;
     }
 }
 
@@ -227,7 +210,8 @@ mod in_one_step {
             hash_tag: &str,
             effect: &Effect,
         ) -> Result<Sent, SendError> {
-            let operation = self.operation.hash_tag(hash_tag);
+            // A script that has refused has sent nothing: another payload may follow.
+            let operation = self.operation.hash_tag(hash_tag).bind_payload_after_failure(false);
             match operation.run_effect::<SentRecord>(store, effect).await {
                 Ok(EffectOutcome::Applied(outcome)) => {
                     Ok(Sent::new(outcome.value, sent_by(outcome.replayed), true))

@@ -41,12 +41,15 @@ impl CatchUp {
 
     /// The periods that are due in the period `current`, the oldest first. That one is always among them:
     /// its record tells whether it was run.
-    pub(super) fn due(self, known: &Known, current: u64) -> Vec<u64> {
+    ///
+    /// They are not collected: after a leap of the clock there may be any number of them.
+    pub(super) fn due(self, known: &Known, current: u64) -> impl Iterator<Item = u64> + use<> {
         let oldest = current.saturating_sub(self.reach()).max(known.first);
         let unseen = oldest.max(known.looked_at.map_or(0, |seen| seen.saturating_add(1)));
-        let mut due: BTreeSet<u64> = (unseen.min(current)..=current).collect();
-        due.extend(known.not_done.iter().filter(|number| (oldest..current).contains(*number)));
-        due.into_iter().collect()
+        let unseen = unseen.min(current);
+        let not_done = known.not_done.iter().copied();
+        let again: Vec<u64> = not_done.filter(|number| (oldest..unseen).contains(number)).collect();
+        again.into_iter().chain(unseen..=current)
     }
 }
 
@@ -56,7 +59,7 @@ mod tests {
 
     fn due(policy: CatchUp, looked_at: Option<u64>, not_done: &[u64], current: u64) -> Vec<u64> {
         let not_done = not_done.iter().copied().collect();
-        policy.due(&Known { first: 100, looked_at, not_done }, current)
+        policy.due(&Known { first: 100, looked_at, not_done }, current).collect()
     }
 
     #[test]
@@ -87,6 +90,14 @@ mod tests {
         assert_eq!(due(CatchUp::Latest, Some(109), &[108, 109], 110), [109, 110]);
         let each = CatchUp::Each { at_most: 3 };
         assert_eq!(due(each, Some(109), &[105, 107], 110), [107, 110]);
+    }
+
+    #[test]
+    fn a_leap_of_the_clock_takes_no_memory() {
+        let each = CatchUp::Each { at_most: u32::MAX };
+        let known = Known { first: 100, looked_at: Some(104), not_done: [103].into() };
+        let mut due = each.due(&known, u64::from(u32::MAX));
+        assert_eq!((due.next(), due.next(), due.next()), (Some(103), Some(105), Some(106)));
     }
 
     #[test]

@@ -248,7 +248,11 @@ impl Schedule {
 impl Settings {
     /// The present period.
     fn current(&self) -> Period {
-        Period::with_offset(self.every, self.offset, (self.wall_clock)())
+        self.period_at((self.wall_clock)())
+    }
+
+    fn period_at(&self, time: SystemTime) -> Period {
+        Period::with_offset(self.every, self.offset, time)
     }
 
     /// The time for which a run is remembered.

@@ -150,7 +150,8 @@ impl Rounds {
         let due = current.end() + jitter.mul_f64(rand::random_range(0.0..=1.0));
         loop {
             let now = (self.settings.wall_clock)();
-            if now < current.start() {
+            // Not the time itself: those before the first period are part of it.
+            if self.settings.period_at(now) < current {
                 return Ok(());
             }
             let Ok(left) = due.duration_since(now) else { return Ok(()) };
@@ -295,7 +296,7 @@ where
                 ErrorKind::ShuttingDown => return Ok(Ran::Stopped),
                 // Another process is at work. It may die, so it is asked again.
                 ErrorKind::InProgress | ErrorKind::Superseded | ErrorKind::Unrecorded => {
-                    pause = error.retry_after().unwrap_or_default().max(settings.pauses.first);
+                    pause = error.retry_after().unwrap_or_default().max(settings.pauses.after(1));
                 }
                 ErrorKind::Duplicate | ErrorKind::ResultUnavailable => return Ok(Ran::Done),
                 ErrorKind::FailedBefore | ErrorKind::Indeterminate | ErrorKind::Undecodable => {

@@ -101,6 +101,7 @@ mod flight;
 mod resend;
 
 pub(crate) use self::arc_ref::ArcRef;
+pub(crate) use self::attempt::current::enclosing;
 pub(crate) use self::attempt::{AttemptGuard, End, Instance, Kind, Values};
 pub use self::attempt::{Current, current};
 pub(crate) use self::call::{

@@ -120,6 +120,29 @@ async fn a_key_that_is_no_stream_is_not_sent_to_and_blocks_nothing() {
 }
 
 #[tokio::test]
+async fn an_entry_that_cannot_be_added_is_not_sent_and_blocks_nothing() {
+    let server = RedisServer::start();
+    let producer = producer(&server).await;
+    let mut connection = server.connection().await;
+    let last = format!("{0}-{0}", u64::MAX);
+    let _: () = connection.xadd(STREAM, last, &[("the", "last")]).await.unwrap();
+    let error = producer.send(42, "lamp").await.unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (SendErrorKind::Permanent, Fate::NotSent));
+    let _: () = connection.del(STREAM).await.unwrap();
+
+    let mut crowded = producer.message(42);
+    for number in 0..5_000 {
+        crowded = crowded.header(number.to_string(), "");
+    }
+    let error = crowded.send("lamp").await.unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (SendErrorKind::Permanent, Fate::NotSent));
+
+    // Nobody has got it, so it may be put right.
+    producer.send(42, "chair").await.unwrap();
+    assert_eq!(entries(&server).await.len(), 1);
+}
+
+#[tokio::test]
 async fn the_stream_of_another_store_is_refused() {
     let server = RedisServer::start();
     let ((store, _), (_, idem)) = (instance(&server).await, instance(&server).await);

@@ -145,6 +145,13 @@ impl Current {
         self.0.id().fence
     }
 
+    /// Frees the key for any payload if this attempt ends without an answer, although the operation
+    /// [binds its payload](crate::Operation::bind_payload_after_failure): for a body that fails and knows
+    /// that nothing came of it.
+    pub fn unbind_payload(&self) {
+        self.0.unbind();
+    }
+
     /// Returns `true` if the lease is lost, so that another attempt may be running.
     pub fn is_lost(&self) -> bool {
         self.0.is_over()

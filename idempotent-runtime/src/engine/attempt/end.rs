@@ -74,7 +74,7 @@ impl End {
 
     /// The same as the protocol takes it.
     pub(super) fn progress(&self, state: &AttemptState) -> Progress {
-        let AttemptState { retention, binding, .. } = *state;
+        let (retention, binding) = (state.retention, state.binding());
         match self {
             Self::Complete { value, retention } => Progress::Completed {
                 value: value.clone(),

@@ -182,7 +182,7 @@ impl Room {
 impl Unused {
     pub(crate) fn new(state: &AttemptState, copies: Copies) -> Self {
         let (key, attempt) = (state.key.clone(), *state.longest_id());
-        let AttemptState { retention, binding, .. } = *state;
+        let (retention, binding) = (state.retention, state.binding());
         let at_stake = if state.may_block() { AtStake::Key } else { AtStake::Lease };
         Self { key, attempt, retention, binding, copies, at_stake }
     }

@@ -45,8 +45,10 @@ pub(crate) struct AttemptState {
     armed: AtomicBool,
     /// The retention of its answer.
     pub(crate) retention: Duration,
-    /// The payload that may follow if this attempt ends without an answer.
-    pub(crate) binding: Binding,
+    /// The payload that may follow if this attempt ends without an answer, unless the body says otherwise.
+    binding: Binding,
+    /// The body has said that any payload may follow.
+    is_unbound: AtomicBool,
     /// The identity of the instance that granted it.
     pub(crate) instance: usize,
     /// Its transaction keeps every other attempt of the instance waiting.
@@ -114,6 +116,7 @@ impl AttemptState {
             armed: AtomicBool::new(false),
             retention: terms.retention,
             binding: terms.binding,
+            is_unbound: AtomicBool::new(false),
             instance,
             locks_store: terms.locks_store,
             parent,
@@ -130,6 +133,16 @@ impl AttemptState {
             thread: thread_number(),
             index: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    /// The payload that may follow if this attempt ends without an answer.
+    pub(crate) fn binding(&self) -> Binding {
+        if self.is_unbound.load(Relaxed) { Binding::Lifted } else { self.binding }
+    }
+
+    /// Lets any payload follow if this attempt ends without an answer.
+    pub(crate) fn unbind(&self) {
+        self.is_unbound.store(true, Relaxed);
     }
 
     /// The attempt as its record has it.

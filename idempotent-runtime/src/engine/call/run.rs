@@ -221,7 +221,7 @@ pub(super) fn end_of<T, E>(
     answer: &Result<T, E>,
 ) -> End {
     let values = &attempt.instance().values;
-    let free = End::Fail(Failure::Free(attempt.state().binding));
+    let free = End::Fail(Failure::Free(attempt.state().binding()));
     match answer {
         Ok(value) => {
             let retention = match answers.retention(value) {

@@ -72,7 +72,7 @@ where
         let held = match acquire(&call, &source, &mut awaited, &mut rounds, undoable).await {
             Ok(held) => held,
             // The body ran in an earlier round, and was rolled back.
-            Err(found) if body_ran && !found.is_answer() => {
+            Err(found) if body_ran && !is_replayed(&call, &answers, &found) => {
                 let error = call.refusal(found).after_the_body_ran();
                 end.refused(&error);
                 return Err((answers.refuse)(error));
@@ -163,6 +163,21 @@ where
         };
         end.refused(&error);
         return Err((answers.refuse)(error));
+    }
+}
+
+/// `true` if a call is answered with what was found, and not refused.
+fn is_replayed<T, E>(
+    call: &Prepared<'_>,
+    answers: &AnswerPolicy<T, E>,
+    found: &NotGranted,
+) -> bool {
+    match found {
+        NotGranted::Succeeded { value: Some(_), .. } => {
+            call.policy.mode == Mode::Strong && answers.keeps_values()
+        }
+        NotGranted::FailedFinal { value: Some(_), .. } => true,
+        _ => false,
     }
 }
 

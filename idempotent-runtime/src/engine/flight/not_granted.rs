@@ -62,11 +62,6 @@ impl NotGranted {
         }
     }
 
-    /// `true` if it is the answer of an attempt that has ended.
-    pub(crate) fn is_answer(&self) -> bool {
-        matches!(self, Self::Succeeded { .. } | Self::FailedFinal { .. })
-    }
-
     /// The same for another caller of the key; `None` if that caller has to ask for itself.
     pub(crate) fn share(&self) -> Option<Self> {
         match self {

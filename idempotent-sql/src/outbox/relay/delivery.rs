@@ -75,7 +75,7 @@ where
     let mut end = End::Progress;
     for row in &rows {
         // The last message that begins ends within the lease.
-        let fits = claimed_at.elapsed() + settings.publish_timeout <= settings.lease;
+        let fits = claimed_at.elapsed().saturating_add(settings.publish_timeout) <= settings.lease;
         if control.is_stopping() || !fits {
             break;
         }
@@ -129,7 +129,7 @@ enum Sent {
 
 /// Sends a message, and waits for the confirmation.
 async fn send<P, B: Publisher>(shared: &Shared<P, B>, message: &Outgoing) -> Sent {
-    let sent = unpanicked(shared.publisher.publish(message));
+    let sent = publish(&shared.publisher, message);
     let mut sent = pin!(tokio::time::timeout(shared.settings.publish_timeout, sent));
     let mut abandoned = pin!(shared.control.abandoned());
     poll_fn(|context| {
@@ -137,15 +137,26 @@ async fn send<P, B: Publisher>(shared: &Shared<P, B>, message: &Outgoing) -> Sen
             return abandoned.as_mut().poll(context).map(|()| Sent::Abandoned);
         };
         Poll::Ready(match sent {
-            Ok(Some(Ok(_))) => Sent::Confirmed,
-            Ok(Some(Err(error))) => {
-                Sent::Failed(Failure::Published(error.kind()), error.to_string())
-            }
+            Ok(Some(Ok(()))) => Sent::Confirmed,
+            Ok(Some(Err((kind, error)))) => Sent::Failed(Failure::Published(kind), error),
             Ok(None) => Sent::Failed(Failure::Panicked, "the publisher panicked".to_owned()),
             Err(_) => Sent::Failed(Failure::TimedOut, "no confirmation came in time".to_owned()),
         })
     })
     .await
+}
+
+/// The publisher's answer; `None` if it panicked: in its future, before it returned one, or in the text of its
+/// error.
+async fn publish(
+    publisher: &impl Publisher,
+    message: &Outgoing,
+) -> Option<Result<(), (PublishErrorKind, String)>> {
+    let answer = async {
+        let published = publisher.publish(message).await;
+        published.map(drop).map_err(|error| (error.kind(), error.to_string()))
+    };
+    unpanicked(answer).await
 }
 
 /// Counts a failure, and returns what is to be noted about it: `None` if nothing is.
@@ -223,6 +234,49 @@ async fn unpanicked<F: Future>(future: F) -> Option<F::Output> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outbox::{PublishError, Receipt};
+    use std::fmt;
+
+    /// Panics before there is a future.
+    struct Hasty;
+
+    impl Publisher for Hasty {
+        fn publish(
+            &self,
+            message: &Outgoing,
+        ) -> impl Future<Output = Result<Receipt, PublishError>> + Send {
+            assert!(message.payload().is_empty(), "too large");
+            async { Ok(Receipt::new()) }
+        }
+    }
+
+    /// Returns an error that has no text.
+    struct Mute;
+
+    #[derive(Debug)]
+    struct NoText;
+
+    impl fmt::Display for NoText {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            panic!("no text")
+        }
+    }
+
+    impl std::error::Error for NoText {}
+
+    impl Publisher for Mute {
+        async fn publish(&self, _: &Outgoing) -> Result<Receipt, PublishError> {
+            Err(PublishError::retryable(NoText))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_publisher_stays_with_its_message() {
+        let message = |payload: &str| Outgoing::new("orders", "17", payload);
+        assert_eq!(publish(&Hasty, &message("lamp")).await, None);
+        assert_eq!(publish(&Hasty, &message("")).await, Some(Ok(())));
+        assert_eq!(publish(&Mute, &message("")).await, None);
+    }
 
     #[test]
     fn errors_are_stored_short_and_without_nul() {

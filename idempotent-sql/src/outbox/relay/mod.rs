@@ -175,7 +175,7 @@ impl<P: TransactionPool, B: Publisher> Relay<P, B> {
     /// Panics outside a Tokio runtime.
     pub fn start(self) -> RelayHandle {
         let Self { outbox, pool, publisher, mut settings } = self;
-        settings.lease = settings.lease.max(settings.publish_timeout * 2);
+        settings.lease = settings.lease.max(settings.publish_timeout.saturating_mul(2));
         let control = Arc::new(Control::default());
         let shared = Arc::new(Shared {
             tables: Tables::new(outbox.table, pool, settings.dead_letters),
