@@ -97,8 +97,8 @@ start_servers() {
 
 # await_servers COUNT: waits until so many servers more have started, and exports their variables.
 await_servers() {
-    local variable _
-    for ((_ = 0; _ < $1; _++)); do
+    local variable count
+    for ((count = 0; count < $1; count++)); do
         read -r variable <&"$servers_output"
         printf '%s\n' "$variable"
         export "${variable?}"
