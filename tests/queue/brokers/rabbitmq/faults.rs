@@ -34,11 +34,14 @@ async fn a_broken_connection_delivers_messages_in_hand_again() {
         let error = error.await;
         assert!(error.to_string().contains("connection"), "{round}: {error}");
         in_hand.ack().await.unwrap_err();
-        let again = loop {
-            if let Ok(again) = in_time(deliveries.next()).await {
-                break again.unwrap();
+        let comes_again = async {
+            loop {
+                if let Ok(again) = deliveries.next().await {
+                    break again.unwrap();
+                }
             }
         };
+        let again = in_time(comes_again).await;
         assert_eq!(again.message().deliveries(), Some(2));
         again.ack().await.unwrap();
     }
@@ -143,7 +146,8 @@ async fn a_broker_that_is_killed_loses_nothing_and_is_found_again() {
                 Err(error) if error.kind() == PublishErrorKind::Permanent && key == 0 => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
-                Err(error) => assert_eq!(error.kind(), PublishErrorKind::Unavailable, "{error}"),
+                // Neither an outage nor a queue that is being recovered is the fault of the message.
+                Err(error) => assert_ne!(error.kind(), PublishErrorKind::Permanent, "{error}"),
             }
         }
     };
