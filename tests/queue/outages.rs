@@ -61,6 +61,29 @@ async fn the_broker_hears_of_a_message_that_waits_for_the_store() {
     consumes.abort();
 }
 
+/// The source may have taken it already: nobody would tell the broker that it is in hand.
+#[tokio::test]
+async fn a_message_that_was_waited_for_when_an_outage_began_is_taken_and_not_started() {
+    let bench = Bench::new();
+    bench.store.all_down();
+    bench.queue.send(message("a", Body::Succeeds));
+    let source = Watched::new(&bench.queue);
+    let seen = Arc::clone(&source.seen);
+    let consumer = bench.consumer().backoff(HOUR, HOUR);
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(source, handle));
+    until(|| health.state() == ConsumerState::PausedByStore && seen.asked() == 2).await;
+    for key in ["b", "c"] {
+        bench.queue.send(message(key, Body::Succeeds));
+    }
+    until(|| health.in_hand() == 2).await;
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!((seen.asked(), bench.store.calls(Verb::Begin)), (2, 3), "no other is asked for");
+    }
+    consumes.abort();
+}
+
 #[tokio::test]
 async fn no_handler_starts_while_the_store_does_not_answer() {
     let bench = Bench::new();

@@ -55,14 +55,10 @@ impl<C, H> Work<C, H> {
     pub(super) async fn may_start(&self, turn: &mut Turn) -> Option<SemaphorePermit<'_>> {
         let starts = async {
             turn.comes().await.ok()?;
-            loop {
-                self.status.may_start().await;
-                let permit = self.handlers.acquire().await.ok()?;
-                // An outage may have begun while others had their turn.
-                if self.status.conditions().no_start_before().is_none() {
-                    return Some(permit);
-                }
-            }
+            let permit = self.handlers.acquire().await.ok()?;
+            // With the permit: nobody else may start either, and an outage that began before it was there is seen.
+            self.status.may_start().await;
+            Some(permit)
         };
         tokio::select! {
             biased;
