@@ -1,4 +1,4 @@
-//! What has to happen to a message on any broker.
+//! The promises that a consumer keeps on any broker.
 
 use crate::bench::{Body, handle, in_time, message};
 use idempotent_queue::{Consumer, ConsumerError, Deliveries, Message};
