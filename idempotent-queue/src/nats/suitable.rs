@@ -53,8 +53,7 @@ pub(super) fn check_consumer(names: &Names, config: &Config, terms: &Terms) -> R
         let wanted = terms.prefetch;
         tracing::warn!(
             target: "idempotent", consumer = &*terms.consumer, max_ack_pending = pending, wanted,
-            "{names} has fewer messages in flight, for all its consumers together, than this one handles \
-             at a time; help: nats consumer edit {stream} {consumer} --max-pending={wanted}"
+            "max_ack_pending is below the number of messages that this consumer handles at a time"
         );
     }
     Ok(())

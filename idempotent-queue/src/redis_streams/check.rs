@@ -60,8 +60,7 @@ fn check_info(info: &str, stream: &str) -> Result<(), QueueError> {
     if policy.starts_with("allkeys-") && field(info, "maxmemory") != Some("0") {
         tracing::warn!(
             target: "idempotent", stream, policy,
-            "the server evicts streams when it is full, and their messages with them; \
-             help: CONFIG SET maxmemory-policy noeviction"
+            "the server evicts streams when it is full: set maxmemory-policy to noeviction"
         );
     }
     Ok(())
