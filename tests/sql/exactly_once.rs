@@ -261,8 +261,9 @@ macro_rules! exactly_once {
                 assert_eq!(bench.rows(&key).await, 1, "dropped after {polls} polls");
                 // Dropped while it commits, it is committed.
                 assert!(again.replayed || bench.bodies.ran(&key) > first, "{polls} polls");
-                if done {
-                    assert!(polls > 1, "it never waited");
+                // A server that answers at once, on a busy machine, lets a call end in its first poll.
+                assert!(polls < 1_000, "it never waited");
+                if done && polls > 1 {
                     break;
                 }
             }
