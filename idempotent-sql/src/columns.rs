@@ -179,6 +179,8 @@ pub(crate) struct SwapColumns<'a> {
     seen: Option<(HeadColumns, Option<i64>)>,
     next: Option<(HeadColumns, Option<&'a [u8]>)>,
     life: Option<i64>,
+    #[cfg(feature = "postgres")]
+    settles: bool,
 }
 
 impl<'a> SwapColumns<'a> {
@@ -203,7 +205,41 @@ impl<'a> SwapColumns<'a> {
             (_, Next::Nothing) => SwapKind::Delete,
         };
         let labels = next.is_some().then(|| [key.operation(), key.business_key()]);
-        Self { kind, key, labels, seen, next, life }
+        #[cfg(feature = "postgres")]
+        let settles = match (&swap.seen, &swap.next) {
+            (Seen::This { head, at_most: None }, Next::Put { head: next, .. }) => {
+                head.state == State::Processing && head.attempt == next.attempt
+            }
+            _ => false,
+        };
+        Self {
+            kind,
+            key,
+            labels,
+            seen,
+            next,
+            life,
+            #[cfg(feature = "postgres")]
+            settles,
+        }
+    }
+
+    /// The parameters of an update that ends an attempt and changes nothing else of it: key, next
+    /// state, then the state, policy and token that are seen, response, life.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn settle_params(&self) -> Option<[Param<'_>; 7]> {
+        let (Some((seen, _)), Some((next, value))) = (&self.seen, &self.next) else { return None };
+        self.settles.then(|| {
+            [
+                (&*self.key.name).into(),
+                next.state.into(),
+                seen.state.into(),
+                seen.policy.into(),
+                seen.token.as_slice().into(),
+                (*value).into(),
+                self.life.into(),
+            ]
+        })
     }
 
     /// The parameters, in the order that the [kind](SwapKind) says.

@@ -38,7 +38,10 @@ impl PostgresClient {
     }
 
     /// Prepares a statement, if that has not been done on this connection.
-    async fn prepare(&mut self, text: &str) -> Result<tokio_postgres::Statement, SqlError> {
+    pub(crate) async fn prepare(
+        &mut self,
+        text: &str,
+    ) -> Result<tokio_postgres::Statement, SqlError> {
         if let Some((_, prepared)) = self.prepared.iter().find(|(known, _)| known == text) {
             return Ok(prepared.clone());
         }
@@ -79,9 +82,20 @@ impl PostgresClient {
         statement: Statement<'_>,
         prepared: Option<tokio_postgres::Statement>,
     ) -> Result<Vec<Row>, SqlError> {
-        let Some(prepared) = prepared else { return unnamed(&*self.client, statement).await };
-        let params: Vec<_> = statement.params.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
-        let rows = self.client.query(&prepared, &params).await.map_err(sql_error)?;
+        match prepared {
+            Some(prepared) => self.run_prepared(&prepared, statement.params).await,
+            None => unnamed(&*self.client, statement).await,
+        }
+    }
+
+    /// Runs a prepared statement. Others can be sent before it is answered.
+    pub(crate) async fn run_prepared(
+        &self,
+        prepared: &tokio_postgres::Statement,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, SqlError> {
+        let params: Vec<_> = params.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+        let rows = self.client.query(prepared, &params).await.map_err(sql_error)?;
         rows.iter().map(row).collect()
     }
 }

@@ -3,6 +3,7 @@
 mod builder;
 pub(crate) mod errors;
 mod hints;
+mod looks;
 mod pool;
 #[cfg(feature = "postgres-tls")]
 mod tls;
@@ -19,13 +20,14 @@ use crate::store_parts::{USAGE_EVERY, in_transaction, lock, locked, pace, still_
 use crate::table::Table;
 use crate::{listing, migration};
 use errors::store_error;
-use hints::{Hint, Hints};
+use hints::{Hint, Hints, Met};
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::Committed;
 use idempotent_runtime::store::{
     Answer, Cursor, Filter, Found, Freed, Head, Maintenance, Next, Page, Record, Seen, State,
     Store, StoreError, StoreErrorKind, StoreFuture, Swap, Swapped, Token, Usage, Verb, Watch,
 };
+use looks::LookError;
 use pool::Pool;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -47,7 +49,8 @@ use wakes::Wakes;
 /// ```
 ///
 /// A first execution takes two round trips, one to begin and one to complete; a repeat call takes
-/// one, and writes nothing. Time is the server's.
+/// one, and writes nothing. It takes two if another process has made the first call, and this one has
+/// met nothing but new keys for a while. Time is the server's.
 ///
 /// # Connections
 /// The store has connections of its own, up to [`max_connections`](PostgresBuilder::max_connections)
@@ -152,8 +155,7 @@ impl PostgresStore {
     pub async fn health(&self) -> Result<Duration, StoreError> {
         let asked = Instant::now();
         let inner = &*self.0;
-        let key: &[u8] = b"";
-        inner.query(&inner.statements.load, &[key.into()]).await?;
+        inner.look(b"").await?;
         Ok(asked.elapsed())
     }
 
@@ -243,6 +245,26 @@ impl Inner {
         unreachable!("the loop ends by returning")
     }
 
+    /// Looks for the record of a key.
+    async fn look(&self, name: &[u8]) -> Result<Vec<Row>, StoreError> {
+        let (text, params) = (&self.statements.load, [name.into()]);
+        if self.preparation() == Preparation::Named {
+            match self.pool.look(text, &params).await {
+                Ok(rows) => return Ok(rows),
+                Err(LookError::NotSent(error)) => return Err(error),
+                // Asked again by itself, which is what these are for.
+                Err(LookError::Sent(error)) if errors::is_prepared_elsewhere(&error) => {
+                    self.notice(&error);
+                }
+                Err(LookError::Sent(error)) if errors::is_lost_race(&error) => {}
+                Err(LookError::Sent(error)) => {
+                    return Err(store_error(error, &self.table.quoted));
+                }
+            }
+        }
+        self.query(text, &params).await
+    }
+
     /// Notices a pooler by the error of a statement.
     pub(crate) fn notice(&self, error: &SqlError) {
         if errors::is_prepared_elsewhere(error) {
@@ -261,8 +283,7 @@ impl Inner {
     }
 
     async fn load(&self, key: &RecordKey) -> Result<Option<Record>, StoreError> {
-        let key = KeyColumns::of(key);
-        let mut rows = self.query(&self.statements.load, &[(&*key.name).into()]).await?;
+        let mut rows = self.look(&KeyColumns::of(key).name).await?;
         let Some(row) = rows.first_mut() else { return Ok(None) };
         let Found { head, value, ttl } = read_record(row).map_err(damaged)?;
         Ok(Some(Record::new(head, value, ttl.unwrap_or_default())))
@@ -272,6 +293,7 @@ impl Inner {
         let columns = KeyColumns::of(key);
         let lock = columns.lock(&self.table.quoted);
         let mut insert = &self.statements.insert;
+        let mut has_no_hint = false;
         if swap.verb == Verb::Begin && swap.seen == Seen::Nothing {
             match self.hints.of(lock) {
                 Hint::Answered => {
@@ -281,24 +303,36 @@ impl Inner {
                     self.hints.forget(lock);
                 }
                 Hint::Expired => insert = &self.statements.insert_over,
-                Hint::None => {}
+                Hint::None => {
+                    has_no_hint = true;
+                    if self.hints.expect_new() {
+                        insert = &self.statements.insert_new;
+                    }
+                }
             }
         }
         for round in 0..ROUNDS {
             let mut rows = self.send(&columns, lock, swap, insert).await?;
-            let Some(row) = rows.first_mut() else {
+            let mut row = rows.first_mut();
+            let done = match &mut row {
+                Some(row) => row.integer().map_err(damaged)?,
+                None => None,
+            };
+            if std::mem::take(&mut has_no_hint) {
+                self.hints.met(if done == Some(1) { Met::New } else { Met::Known });
+            }
+            let Some(row) = row else {
                 if matches!(swap.seen, Seen::This { .. }) {
                     return Ok(Swapped::Found(None));
                 }
-                // A row that has expired is in the way, or one that could not be seen yet, or another
-                // `begin` or a transaction has the key.
+                // A row is in the way that has expired, or could not be seen yet, or was not asked for; or
+                // another `begin` or a transaction has the key.
                 insert = &self.statements.insert_over;
                 if round > 0 {
                     tokio::time::sleep(Duration::from_millis(1 << round.min(4))).await;
                 }
                 continue;
             };
-            let done = row.integer().map_err(damaged)?;
             if let (Some(1 | 2), Next::Put { head, ttl, .. }) = (done, &swap.next) {
                 self.note(lock, head, *ttl);
             }
@@ -351,8 +385,12 @@ impl Inner {
         insert: &str,
     ) -> Result<Vec<Row>, StoreError> {
         let columns = SwapColumns::of(key, swap);
+        let Statements { update, settle, take_over, extend, delete, .. } = &self.statements;
+        if let Some(params) = columns.settle_params() {
+            let rows = self.query(settle, &params).await?;
+            return if rows.is_empty() { self.show(key).await } else { Ok(rows) };
+        }
         let mut params = columns.params();
-        let Statements { update, take_over, extend, delete, .. } = &self.statements;
         match columns.kind {
             SwapKind::Insert => {
                 params.push(lock.into());
@@ -375,7 +413,7 @@ impl Inner {
 
     /// The record, as statements show it that have not written.
     async fn show(&self, key: &KeyColumns<'_>) -> Result<Vec<Row>, StoreError> {
-        let rows = self.query(&self.statements.load, &[(&*key.name).into()]).await?;
+        let rows = self.look(&key.name).await?;
         Ok(rows.into_iter().map(|row| row.prefixed(0)).collect())
     }
 

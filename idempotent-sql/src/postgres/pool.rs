@@ -10,8 +10,11 @@
 
 use super::errors::{is_refused_setting, store_error};
 use super::lock;
+use super::looks::{LookError, Looks};
 use super::watchdog::{TooLate, Watchdog};
-use crate::client::{PostgresClient, Row, SqlConnection as _, SqlError, Statement, sql_error};
+use crate::client::{
+    Param, PostgresClient, Row, SqlConnection as _, SqlError, Statement, sql_error,
+};
 use idempotent_runtime::store::{StoreError, StoreErrorKind};
 use std::collections::HashMap;
 use std::fmt;
@@ -70,6 +73,7 @@ pub(super) struct Pool {
 /// The connections of one runtime.
 struct Lane {
     idle: Mutex<Vec<PostgresClient>>,
+    looks: Looks,
     permits: Arc<Semaphore>,
     watchdog: Arc<Watchdog>,
 }
@@ -88,10 +92,9 @@ impl Pool {
     /// fails.
     pub(super) async fn checkout(&self) -> Result<Checkout, StoreError> {
         let lane = self.lane()?;
-        let permit = timeout(self.settings.timeout, Arc::clone(&lane.permits).acquire_owned());
-        let Ok(Ok(permit)) = permit.await else {
-            let text = "all connections to PostgreSQL are in use";
-            return Err(StoreError::new(StoreErrorKind::Unavailable, text).without_effect());
+        let permit = match Arc::clone(&lane.permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => self.wait_for_permit(&lane).await?,
         };
         let idle = {
             let mut idle = lock(&lane.idle);
@@ -109,6 +112,28 @@ impl Pool {
         let deadline = self.settings.timeout;
         let (client, permit) = (Some(client), Some(permit));
         Ok(Checkout { client, use_of: Use::Over, deadline, lane, permit })
+    }
+
+    async fn wait_for_permit(&self, lane: &Lane) -> Result<OwnedSemaphorePermit, StoreError> {
+        let permit = timeout(self.settings.timeout, Arc::clone(&lane.permits).acquire_owned());
+        match permit.await {
+            Ok(Ok(permit)) => Ok(permit),
+            _ => {
+                let text = "all connections to PostgreSQL are in use";
+                Err(StoreError::new(StoreErrorKind::Unavailable, text).without_effect())
+            }
+        }
+    }
+
+    /// Runs a statement that waits for nothing, on a connection that others of its kind may share. They
+    /// all have the same text.
+    pub(super) async fn look(
+        &self,
+        text: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, LookError> {
+        let lane = self.lane().map_err(LookError::NotSent)?;
+        lane.looks.look(self, text, params).await
     }
 
     /// Makes a connection. `heard` gets the notifications that arrive on it.
@@ -218,7 +243,8 @@ impl Pool {
         });
         let permits = Arc::new(Semaphore::new(self.settings.max_connections));
         let watchdog = Watchdog::new(self.settings.timeout);
-        let lane = Arc::new(Lane { idle: Mutex::default(), permits, watchdog });
+        let (idle, looks) = (Mutex::default(), Looks::default());
+        let lane = Arc::new(Lane { idle, looks, permits, watchdog });
         lanes.insert(runtime.id(), Arc::clone(&lane));
         Ok(lane)
     }
@@ -275,12 +301,54 @@ enum Use {
 impl Checkout {
     pub(super) async fn query(&mut self, statement: Statement<'_>) -> Result<Vec<Row>, SqlError> {
         self.use_of = Use::UnderWay;
-        // A little longer than the server's own limit, which says what happened.
-        let patience = self.deadline + self.deadline / 4;
+        let patience = self.patience();
         let watchdog = Arc::clone(&self.lane.watchdog);
         let answer = watchdog.within(patience, self.client_mut().query(statement)).await;
         self.use_of = if answer.is_ok() { Use::Over } else { Use::Silent };
         answer.unwrap_or_else(|_| Err(SqlError::lost("no answer in time")))
+    }
+
+    /// The time for which a statement is waited for: a little longer than the server's own limit, which
+    /// says what happened.
+    fn patience(&self) -> Duration {
+        self.deadline + self.deadline / 4
+    }
+
+    /// Prepares a statement, if that has not been done on this connection.
+    pub(super) async fn prepare(
+        &mut self,
+        text: &str,
+    ) -> Result<tokio_postgres::Statement, SqlError> {
+        self.use_of = Use::UnderWay;
+        let patience = self.patience();
+        let watchdog = Arc::clone(&self.lane.watchdog);
+        let answer = watchdog.within(patience, self.client_mut().prepare(text)).await;
+        self.use_of = if answer.is_ok() { Use::Over } else { Use::Silent };
+        answer.unwrap_or_else(|TooLate| Err(SqlError::lost("no answer in time")))
+    }
+
+    /// Runs a prepared statement, behind those that are under way.
+    pub(super) async fn query_shared(
+        &self,
+        statement: &tokio_postgres::Statement,
+        params: &[Param<'_>],
+    ) -> Result<Result<Vec<Row>, SqlError>, TooLate> {
+        let answer = self.client().run_prepared(statement, params);
+        self.lane.watchdog.within(self.patience(), answer).await
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.client().client.is_closed()
+    }
+
+    /// Notes that a statement was sent and its answer not taken.
+    pub(super) fn under_way(&mut self) {
+        self.use_of = Use::UnderWay;
+    }
+
+    /// Notes that a statement was not answered in time.
+    pub(super) fn silent(&mut self) {
+        self.use_of = Use::Silent;
     }
 
     /// Lends the connection to a transaction: it is closed when it is dropped, unless a

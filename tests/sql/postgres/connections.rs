@@ -1,11 +1,12 @@
-//! Connections that are given up are closed, and the one that listens is made again.
+//! Connections that are given up are closed, looks share them, and the one that listens is made again.
 
-use super::site::{PATIENT, Site, TIMEOUT, record_key};
+use super::site::{PATIENT, Process, Site, TIMEOUT, record_key};
 use crate::proxy::Fault;
-use idempotent_runtime::store::Store as _;
+use idempotent_runtime::store::{Record, Store as _, StoreError, StoreErrorKind};
 use idempotent_sql::{Lent, PostgresStore, TransactExt as _};
 use std::sync::{Arc, Mutex};
 use support::{until, until_async};
+use tokio::task::JoinHandle;
 
 fn is_look(text: &str) -> bool {
     text.starts_with("SELECT state")
@@ -72,6 +73,104 @@ async fn a_connection_that_cannot_listen_is_closed() {
     let _watch = process.store.watch(&record_key("k")).await;
     assert!(process.proxy.has_struck());
     until(|| process.proxy.open() == open).await;
+}
+
+/// Looks that wait for a lock on the whole table, on one connection.
+struct Waiting {
+    site: Site,
+    process: Process,
+    looks: Vec<JoinHandle<Result<Option<Record>, StoreError>>>,
+}
+
+impl Waiting {
+    /// Returns when all of them have been sent, and none can be answered.
+    async fn start() -> Self {
+        let site = Site::start().await;
+        let process = site.process_as(|builder| builder.timeout(PATIENT).max_connections(1)).await;
+        process.run("k").await.unwrap();
+        until(|| process.idem.in_flight() == 0).await;
+        process.store.load(&record_key("k")).await.unwrap();
+        process.proxy.take_messages();
+        let lock = "BEGIN; LOCK TABLE idempotent_records IN ACCESS EXCLUSIVE MODE";
+        site.direct.batch_execute(lock).await.unwrap();
+        let look = || {
+            let store = process.store.clone();
+            tokio::spawn(async move { store.load(&record_key("k")).await })
+        };
+        let looks = (0..5).map(|_| look()).collect();
+        let mut sent = 0;
+        until(|| {
+            sent += process.proxy.take_messages().iter().filter(|text| is_look(text)).count();
+            sent == 5
+        })
+        .await;
+        Self { site, process, looks }
+    }
+
+    async fn go_on(&self) {
+        self.site.direct.batch_execute("ROLLBACK").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looks_are_sent_behind_each_other() {
+    let mut waiting = Waiting::start().await;
+    assert_eq!(waiting.process.proxy.open(), 1);
+    waiting.go_on().await;
+    for look in waiting.looks.drain(..) {
+        assert!(look.await.unwrap().unwrap().is_some());
+    }
+    // The connection is free for statements that have it to themselves.
+    assert_eq!(waiting.process.run("another").await.unwrap(), 1);
+    assert_eq!(waiting.process.proxy.open(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_whose_caller_goes_away_harms_no_other() {
+    for gone in [0, 2, 4] {
+        let mut waiting = Waiting::start().await;
+        let look = waiting.looks.remove(gone);
+        look.abort();
+        assert!(look.await.unwrap_err().is_cancelled());
+        waiting.go_on().await;
+        for look in waiting.looks.drain(..) {
+            assert!(look.await.unwrap().unwrap().is_some());
+        }
+        assert_eq!(waiting.process.run("another").await.unwrap(), 1);
+        assert_eq!(waiting.process.proxy.open(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looks_of_a_lost_connection_fail_and_later_ones_have_another() {
+    let mut waiting = Waiting::start().await;
+    waiting.process.proxy.cut();
+    for look in waiting.looks.drain(..) {
+        let error = look.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+    }
+    waiting.go_on().await;
+    assert!(waiting.process.store.load(&record_key("k")).await.unwrap().is_some());
+}
+
+/// The time limit of the first closes the connection, so that the others do not wait for theirs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn looks_without_an_answer_end_in_time_and_later_ones_have_another_connection() {
+    let site = Site::start().await;
+    let process = site.process_as(|builder| builder.timeout(TIMEOUT).max_connections(1)).await;
+    until_async(|| async { process.store.load(&record_key("k")).await.is_ok() }).await;
+    process.proxy.strike(is_look, Fault::LoseReply);
+    let look = || {
+        let store = process.store.clone();
+        tokio::spawn(async move { store.load(&record_key("k")).await })
+    };
+    let first = look();
+    until(|| process.proxy.has_struck()).await;
+    let second = look();
+    assert_eq!(first.await.unwrap().unwrap_err().kind(), StoreErrorKind::Unavailable);
+    // Answered behind the lost answer, or ended with the connection.
+    let _ = second.await.unwrap();
+    until_async(|| async { process.store.load(&record_key("k")).await.is_ok() }).await;
 }
 
 const LISTENS: &str = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' \

@@ -41,6 +41,41 @@ async fn a_first_execution_takes_two_messages_and_a_replay_one() {
     }
 }
 
+/// While all keys are new, records are not asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_of_another_process_takes_one_message_more_after_many_new_ones() {
+    let site = Site::start().await;
+    let (process, other) = (site.process_with(PATIENT).await, site.process_with(PATIENT).await);
+    for key in ["a", "b", "c"] {
+        assert_eq!(other.run(key).await.unwrap(), 1);
+    }
+    until(|| other.idem.in_flight() == 0).await;
+    // Statements are prepared on the connections that are used.
+    for key in ["a", "a"] {
+        process.run(key).await.unwrap();
+    }
+    for number in 0..40 {
+        assert_eq!(process.run(&format!("new {number}")).await.unwrap(), 1);
+        until(|| process.idem.in_flight() == 0).await;
+    }
+    let statements = async |key: &str| {
+        process.proxy.take_messages();
+        assert_eq!(process.run(key).await.unwrap(), 1);
+        until(|| process.idem.in_flight() == 0).await;
+        let is_statement = |text: &String| text.contains("INSERT INTO") || text.contains("UPDATE");
+        process.proxy.take_messages().into_iter().filter(is_statement).collect::<Vec<_>>()
+    };
+    let first = statements("one more").await;
+    assert_eq!(first.len(), 2, "{first:#?}");
+    assert!(!first[0].contains("SELECT state"), "{first:#?}");
+    let known = statements("b").await;
+    assert!(known.len() >= 2, "{known:#?}");
+    assert!(known.last().unwrap().contains("SELECT state"), "{known:#?}");
+    // It has learned from that.
+    let known = statements("c").await;
+    assert!(known[0].contains("SELECT state"), "{known:#?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_has_expired_costs_no_message_more() {
     let site = Site::start().await;
