@@ -6,7 +6,8 @@
 //!
 //! The first look takes a connection from the pool and opens it to others; the last one that is under
 //! way on it gives it back. So one look after the other costs what it would cost alone, and no
-//! connection is kept for looks.
+//! connection is kept for looks. None joins while a statement waits for a connection: it would never get
+//! one from a stream of looks that does not end.
 
 use super::lock;
 use super::pool::{Checkout, Pool};
@@ -48,10 +49,12 @@ impl Looks {
     pub(super) async fn look(
         &self,
         pool: &Pool,
+        may_join: bool,
         text: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, LookError> {
-        let shared = match self.join() {
+        let joined = if may_join { self.join() } else { None };
+        let shared = match joined {
             Some(shared) => shared,
             None => self.open(pool, text).await?,
         };
@@ -71,7 +74,8 @@ impl Looks {
     fn join(&self) -> Option<Arc<Shared>> {
         let mut connections = lock(&self.0);
         connections.retain(|shared| shared.strong_count() > 0);
-        // A count may be outdated at once: the depth is not a limit.
+        // A count may be outdated at once: the depth is not a limit. One that is dropped here goes back to
+        // the pool, whose lock is taken after this one and never before.
         let shallow = connections.iter().filter(|shared| shared.strong_count() < DEPTH);
         shallow.filter_map(Weak::upgrade).find(|shared| shared.is_usable())
     }

@@ -19,7 +19,7 @@ use idempotent_runtime::store::{StoreError, StoreErrorKind};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -75,7 +75,25 @@ struct Lane {
     idle: Mutex<Vec<PostgresClient>>,
     looks: Looks,
     permits: Arc<Semaphore>,
+    /// The number of statements that wait for a permit.
+    waiting: AtomicUsize,
     watchdog: Arc<Watchdog>,
+}
+
+/// A statement that waits for a permit. Dropped, it waits no longer.
+struct Waiting<'a>(&'a Lane);
+
+impl<'a> Waiting<'a> {
+    fn new(lane: &'a Lane) -> Self {
+        lane.waiting.fetch_add(1, Relaxed);
+        Self(lane)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Pool {
@@ -115,6 +133,7 @@ impl Pool {
     }
 
     async fn wait_for_permit(&self, lane: &Lane) -> Result<OwnedSemaphorePermit, StoreError> {
+        let _waiting = Waiting::new(lane);
         let permit = timeout(self.settings.timeout, Arc::clone(&lane.permits).acquire_owned());
         match permit.await {
             Ok(Ok(permit)) => Ok(permit),
@@ -133,7 +152,10 @@ impl Pool {
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, LookError> {
         let lane = self.lane().map_err(LookError::NotSent)?;
-        lane.looks.look(self, text, params).await
+        // Looks that keep joining would keep the connection from those who wait for it. Relaxed: one that
+        // joins with the old number is the last.
+        let may_join = lane.waiting.load(Relaxed) == 0;
+        lane.looks.look(self, may_join, text, params).await
     }
 
     /// Makes a connection. `heard` gets the notifications that arrive on it.
@@ -244,7 +266,8 @@ impl Pool {
         let permits = Arc::new(Semaphore::new(self.settings.max_connections));
         let watchdog = Watchdog::new(self.settings.timeout);
         let (idle, looks) = (Mutex::default(), Looks::default());
-        let lane = Arc::new(Lane { idle, looks, permits, watchdog });
+        let waiting = AtomicUsize::new(0);
+        let lane = Arc::new(Lane { idle, looks, permits, waiting, watchdog });
         lanes.insert(runtime.id(), Arc::clone(&lane));
         Ok(lane)
     }

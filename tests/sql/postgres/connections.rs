@@ -2,7 +2,7 @@
 
 use super::site::{PATIENT, Process, Site, TIMEOUT, record_key};
 use crate::proxy::Fault;
-use idempotent_runtime::store::{Record, Store as _, StoreError, StoreErrorKind};
+use idempotent_runtime::store::{Filter, Record, Store as _, StoreError, StoreErrorKind};
 use idempotent_sql::{Lent, PostgresStore, TransactExt as _};
 use std::sync::{Arc, Mutex};
 use support::{until, until_async};
@@ -151,6 +151,55 @@ async fn looks_of_a_lost_connection_fail_and_later_ones_have_another() {
     }
     waiting.go_on().await;
     assert!(waiting.process.store.load(&record_key("k")).await.unwrap().is_some());
+}
+
+/// Looks that keep joining would keep the connection for ever.
+#[tokio::test]
+async fn no_look_goes_before_a_statement_that_waits_for_a_connection() {
+    let site = Site::start().await;
+    let process = site.process_as(|builder| builder.timeout(PATIENT).max_connections(1)).await;
+    process.run("k").await.unwrap();
+    until(|| process.idem.in_flight() == 0).await;
+    // The statements are prepared.
+    process.store.load(&record_key("k")).await.unwrap();
+    process.store.scan(&Filter::new(), None, 1).await.unwrap();
+    process.proxy.take_messages();
+    let lock = "BEGIN; LOCK TABLE idempotent_records IN ACCESS EXCLUSIVE MODE";
+    site.direct.batch_execute(lock).await.unwrap();
+    let look = || {
+        let store = process.store.clone();
+        tokio::spawn(async move { store.load(&record_key("k")).await })
+    };
+    let mut messages = Vec::new();
+    let first = look();
+    until(|| {
+        messages.extend(process.proxy.take_messages());
+        messages.iter().any(|text| is_look(text))
+    })
+    .await;
+    let listing = tokio::spawn({
+        let store = process.store.clone();
+        async move { store.scan(&Filter::new(), None, 1).await }
+    });
+    // The only thread gets to what waits by yielding.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    let second = look();
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    site.direct.batch_execute("ROLLBACK").await.unwrap();
+    first.await.unwrap().unwrap();
+    listing.await.unwrap().unwrap();
+    second.await.unwrap().unwrap();
+    messages.extend(process.proxy.take_messages());
+    let order: Vec<bool> = messages
+        .iter()
+        .filter(|text| text.starts_with("SELECT"))
+        .map(|text| is_look(text))
+        .collect();
+    assert_eq!(order, [true, false, true], "{messages:#?}");
 }
 
 /// The time limit of the first closes the connection, so that the others do not wait for theirs.
