@@ -114,7 +114,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         // The key ends with the number of the transfer, by which the operator asks the bank.
         let receipt = text.ends_with("|1").then(|| "receipt 1".to_owned());
         let resolved = settle(&idem, record, receipt.as_ref()).await?;
-        println!("{text}: the bank has {receipt:?}, so {resolved:?}");
+        let found = receipt.map_or("nothing: may be tried again", |_| "the transfer: done");
+        println!("{text}: the bank's books have {found}");
         assert_eq!(resolved, Resolved::Done);
     }
     assert!(blocked(&idem).await?.is_empty());

@@ -69,14 +69,14 @@ fn work(_address: &str) -> u32 {
     DONE.fetch_add(1, Relaxed) + 1
 }
 
-/// A client of the service: the status of an answer, the number in it, and whether it was replayed
-/// by the layer.
+/// A client of the service.
 struct Client {
     http: reqwest::Client,
     base: String,
 }
 
 impl Client {
+    /// Sends order 42, and returns the status and the number in the answer.
     async fn post(
         &self,
         path: &str,
@@ -93,11 +93,13 @@ impl Client {
         }
         let response = request.send().await?;
         let status = response.status().as_u16();
-        let replayed = response.headers().contains_key("idempotent-replayed");
-        let body = response.text().await?;
-        let number = serde_json::from_str::<Done>(&body).ok().map(|done| done.number);
-        let mark = if replayed { ", marked as a replay" } else { "" };
-        println!("{path:<11} {:<8} {address}: {status} {body}{mark}", key.unwrap_or("no key"));
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let problem = header("idempotency-problem").unwrap_or_default().to_owned();
+        let mark = header("idempotent-replayed").map_or("", |_| ", marked as a replay");
+        let number =
+            serde_json::from_str(&response.text().await?).ok().map(|done: Done| done.number);
+        let answer = number.map_or(problem, |number| format!("number {number}{mark}"));
+        println!("{path:<11} {:<8} {address}: {status} {answer}", key.unwrap_or("no key"));
         Ok((status, number))
     }
 }

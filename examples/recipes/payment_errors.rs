@@ -41,7 +41,7 @@ struct Payment {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Receipt {
-    charge: u32,
+    charge: usize,
     cents: u64,
 }
 
@@ -79,7 +79,7 @@ impl Provider {
         if card == "expired" {
             return Err(PaymentError::Declined("expired".to_owned()));
         }
-        let receipt = Receipt { charge: books.requests, cents };
+        let receipt = Receipt { charge: books.charges.len() + 1, cents };
         books.charges.insert(key.to_owned(), receipt.clone());
         if card == "slow" {
             // The money has moved, and the answer is lost.
