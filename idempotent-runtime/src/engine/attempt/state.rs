@@ -21,6 +21,7 @@
 use super::admission::Permit;
 use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
+use crate::observe::{self, names};
 use crate::operation_name::OperationName;
 use crate::protocol::{Binding, Progress, Update};
 use crate::store::AttemptId;
@@ -228,10 +229,22 @@ impl AttemptState {
         self.renew_at.store(sent_at.after(self.length / RENEW_AFTER).as_nanos(), Relaxed);
     }
 
+    /// Notes and reports that the lease is lost.
     pub(crate) fn lose(&self) {
-        if !self.lost.swap(true, Relaxed) {
+        if self.mark_lost() {
+            observe::rare(names::LEASES_LOST, &self.operation);
+        }
+    }
+
+    /// Notes that the lease is lost. `true` the first time: the caller reports it, when it holds no
+    /// lock.
+    #[must_use]
+    pub(super) fn mark_lost(&self) -> bool {
+        let is_first = !self.lost.swap(true, Relaxed);
+        if is_first {
             self.lost_signal.notify_waiters();
         }
+        is_first
     }
 
     pub(crate) fn is_lost(&self) -> bool {
