@@ -26,8 +26,10 @@ use traffic::Traffic;
 /// Upper bounds of the buckets of all histograms: from an answer out of memory to a body that takes
 /// as long as a client waits. Without buckets the exporter makes summaries, which cannot be added up
 /// over several processes.
-const SECONDS: [f64; 14] =
-    [0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
+const SECONDS: [f64; 17] = [
+    0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0,
+];
 
 /// Installs the exporter as the recorder of this process.
 fn exporter() -> Result<PrometheusHandle, Box<dyn std::error::Error>> {
@@ -47,7 +49,7 @@ async fn keep_up(exporter: PrometheusHandle) {
 }
 
 fn service(idem: &Idempotency, exporter: PrometheusHandle) -> Router {
-    let layer = IdempotencyLayer::new(idem, "shop").require_key();
+    let layer = IdempotencyLayer::new(idem, "shop").require_key().retention_from_config();
     Router::new()
         .route("/orders", post(async || "ordered").layer::<_, Infallible>(layer))
         .route("/metrics", get(async move || exporter.render()))

@@ -3,7 +3,7 @@
 //! # Locks
 //! Each shard has a lock, held for a few instructions and never together with another one: a method
 //! that visits all shards locks one after the other. Nothing is called under it that could take a
-//! lock, except [`AttemptState::mark_lost`], which only notifies.
+//! lock, except [`AttemptState::lose`], which only notifies.
 
 use super::state::{AttemptState, RENEW_AGAIN_AFTER};
 use super::striped_counter::StripedCounter;
@@ -102,7 +102,10 @@ impl Registry {
         let mut due = Due { sent_at: now, renew: Vec::new(), lost: Vec::new(), next: Moment::FAR };
         for shard in &self.shards {
             for state in lock(shard).iter() {
-                if now >= state.deadline() && state.mark_lost() {
+                if now >= state.deadline() {
+                    state.lose();
+                }
+                if state.take_loss() {
                     due.lost.push(Arc::clone(state));
                 }
                 let renew_at = Moment::from_nanos(state.renew_at.load(Relaxed));
@@ -133,7 +136,7 @@ impl Registry {
 pub(crate) struct Due {
     pub(crate) sent_at: Moment,
     pub(crate) renew: Vec<Arc<AttemptState>>,
-    /// Those whose lease was seen to be over, to be reported when no shard is locked.
+    /// Those that have lost their lease, to be reported when no shard is locked.
     pub(crate) lost: Vec<Arc<AttemptState>>,
     pub(crate) next: Moment,
 }

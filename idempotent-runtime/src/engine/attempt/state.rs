@@ -21,7 +21,6 @@
 use super::admission::Permit;
 use crate::clock::{Clock, Moment};
 use crate::key::RecordKey;
-use crate::observe::{self, names};
 use crate::operation_name::OperationName;
 use crate::protocol::{Binding, Progress, Update};
 use crate::store::AttemptId;
@@ -66,6 +65,8 @@ pub(crate) struct AttemptState {
     deadline: AtomicU64,
     pub(super) renew_at: AtomicU64,
     lost: AtomicBool,
+    /// The loss is reported.
+    loss_taken: AtomicBool,
     lost_signal: Notify,
     /// The attempt has ended; the key is no longer held by it.
     ended: AtomicBool,
@@ -128,6 +129,7 @@ impl AttemptState {
             deadline: AtomicU64::new(terms.sent_at.after(terms.length).as_nanos()),
             renew_at: AtomicU64::new(terms.sent_at.after(terms.length / RENEW_AFTER).as_nanos()),
             lost: AtomicBool::new(false),
+            loss_taken: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             clock: terms.clock.clone(),
             lost_signal: Notify::new(),
@@ -229,22 +231,15 @@ impl AttemptState {
         self.renew_at.store(sent_at.after(self.length / RENEW_AFTER).as_nanos(), Relaxed);
     }
 
-    /// Notes and reports that the lease is lost.
     pub(crate) fn lose(&self) {
-        if self.mark_lost() {
-            observe::rare(names::LEASES_LOST, &self.operation);
+        if !self.lost.swap(true, Relaxed) {
+            self.lost_signal.notify_waiters();
         }
     }
 
-    /// Notes that the lease is lost. `true` the first time: the caller reports it, when it holds no
-    /// lock.
-    #[must_use]
-    pub(super) fn mark_lost(&self) -> bool {
-        let is_first = !self.lost.swap(true, Relaxed);
-        if is_first {
-            self.lost_signal.notify_waiters();
-        }
-        is_first
+    /// Takes the loss of the lease, to report it. `true` once, and only if the lease is lost.
+    pub(super) fn take_loss(&self) -> bool {
+        self.is_lost() && !self.loss_taken.swap(true, Relaxed)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
