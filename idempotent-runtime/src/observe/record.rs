@@ -180,7 +180,7 @@ impl StoreTimer {
     }
 
     /// Ends the measurement of a verb that failed, and counts the error.
-    #[cfg_attr(not(feature = "metrics"), allow(unused_variables, clippy::unused_self))]
+    #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
     pub(crate) fn failed(self, error: &StoreError) {
         #[cfg(feature = "metrics")]
         store_failed(self.label, error);

@@ -243,7 +243,8 @@ async fn renew(store: Arc<dyn Store>, clock: Clock, timers: Handle, due: Due) {
     let patience = clock.sleep_until(due.worthless_from(), &timers);
     let renewed = store.execute_many(due.requests());
     let First::Left(answers) = race(renewed, patience).await else {
-        due.renew.iter().for_each(|_| observe::store_failed(Verb::Renew, &unanswered()));
+        let error = unanswered();
+        due.renew.iter().for_each(|_| observe::store_failed(Verb::Renew, &error));
         return;
     };
     for (state, answer) in due.renew.iter().zip(answers) {
