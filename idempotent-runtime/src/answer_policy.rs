@@ -120,9 +120,9 @@ impl<T, E> AnswerPolicy<T, E> {
     ///
     /// A refusal is never kept, whatever `is_final` says: that another call was refused is not an
     /// answer of this one. An error counts as a refusal if it serializes an [`Error`] as part of
-    /// itself, or has one among its sources, where [`search_sources`](Self::search_sources) is set.
-    /// Where it is not, as for errors that are texts, an error also counts as one if a call in the
-    /// body was refused in a way that a [retry](crate::Disposition::Retry) can change.
+    /// itself, or has one among its sources, if these are [searched](Self::search_sources). If they
+    /// are not, as with errors that are texts, an error also counts as one if a call in the body was
+    /// refused in a way that a [retry](crate::Disposition::Retry) can change.
     ///
     /// ```
     /// use idempotent_runtime::{AnswerPolicy, Error, Idempotency, Mode};

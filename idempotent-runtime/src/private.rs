@@ -239,8 +239,8 @@ impl<T, E> FinalErrors<T, E> {
 impl<T, E: std::error::Error> FinalErrors<T, E> {
     /// The policy of a function whose errors have sources, which are searched for refusals.
     ///
-    /// Where the error type has none, this method does not apply, and the compiler goes on to that of
-    /// the type below.
+    /// For other error types this method does not apply, and the compiler goes on to that of
+    /// [`Unsearched`].
     pub fn searched(&self) -> AnswerPolicy<T, E> {
         self.0.0.search_sources()
     }

@@ -6,7 +6,7 @@ use super::KeyWriter;
 /// shorter.
 const LONGEST: usize = 40;
 
-/// Writes a number of the form that JSON has. What is none is written as text.
+/// Writes a number of the form that JSON has. A text that is none is written as text.
 pub(super) fn write(text: &str, key: &mut KeyWriter) {
     match normal(text) {
         Some(number) => key.number(&number),
