@@ -4,9 +4,9 @@ use idempotent_runtime::testing::scoped;
 use idempotent_runtime::{AnswerPolicy, Attempt, Begin, Error, ErrorKind, Mode, idempotent};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::Debug;
-use support::{Bench, both, remote};
+use support::{Bench, both, remote, while_time_passes};
 
-#[idempotent(key = "id", mode = "strong", wait = 0, name = "inner")]
+#[idempotent(key = "id", mode = "strong", wait = 0, name = "refused.inner")]
 async fn inner(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
@@ -18,7 +18,7 @@ fn every<E>(_: &E) -> bool {
 
 /// Holds the key of `inner`, so that it is in progress.
 async fn hold_inner(bench: &Bench) -> Attempt {
-    match bench.idem.operation("inner").key(1_u64).begin().await.unwrap() {
+    match bench.idem.operation("refused.inner").key(1_u64).begin().await.unwrap() {
         Begin::Fresh(attempt) => attempt,
         other => panic!("{other:?}"),
     }
@@ -47,7 +47,7 @@ enum WithFrom {
     Refused(#[from] Error),
 }
 
-#[idempotent(key = "id", mode = "strong", name = "with_from", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.with_from", final_errors = every)]
 async fn with_from(id: u64) -> Result<u64, WithFrom> {
     Ok(inner(id).await?)
 }
@@ -61,7 +61,7 @@ fn is_refused(error: &WithFrom) -> bool {
     matches!(error, WithFrom::Refused(_))
 }
 
-#[idempotent(key = "id", mode = "strong", name = "asked_for", final_errors = is_refused)]
+#[idempotent(key = "id", mode = "strong", name = "refused.asked_for", final_errors = is_refused)]
 async fn asked_for(id: u64) -> Result<u64, WithFrom> {
     Ok(inner(id).await?)
 }
@@ -71,7 +71,7 @@ async fn a_refusal_that_the_function_asks_to_keep() {
     runs_again(async |_| asked_for(1).await).await;
 }
 
-#[idempotent(key = "id", mode = "strong", name = "itself", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.itself", final_errors = every)]
 async fn itself(id: u64) -> Result<u64, Error> {
     inner(id).await
 }
@@ -96,7 +96,7 @@ impl From<Error> for WithSource {
     }
 }
 
-#[idempotent(key = "id", mode = "strong", name = "with_source", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.with_source", final_errors = every)]
 async fn with_source(id: u64) -> Result<u64, WithSource> {
     Ok(inner(id).await?)
 }
@@ -128,7 +128,7 @@ impl From<Error> for WithAnyhow {
     }
 }
 
-#[idempotent(key = "id", mode = "strong", name = "with_anyhow", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.with_anyhow", final_errors = every)]
 async fn with_anyhow(id: u64) -> Result<u64, WithAnyhow> {
     use anyhow::Context as _;
     inner(id).await.context("inner").context("outer").map_err(WithAnyhow)
@@ -139,7 +139,7 @@ async fn a_refusal_deep_in_anyhow() {
     runs_again(async |_| with_anyhow(1).await).await;
 }
 
-#[idempotent(key = "id", mode = "strong", name = "text", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.text", final_errors = every)]
 async fn text(id: u64) -> Result<u64, String> {
     inner(id).await.map_err(|error| format!("inner said: {}", error.message()))
 }
@@ -159,7 +159,7 @@ impl From<Error> for Failed {
     }
 }
 
-#[idempotent(key = "id", mode = "strong", name = "failed", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.failed", final_errors = every)]
 async fn failed(id: u64) -> Result<u64, Failed> {
     Ok(inner(id).await?)
 }
@@ -169,7 +169,7 @@ async fn a_refusal_of_which_nothing_is_left() {
     runs_again(async |_| failed(1).await).await;
 }
 
-#[idempotent(key = "id", mode = "strong", name = "two_levels", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.two_levels", final_errors = every)]
 async fn two_levels(id: u64) -> Result<u64, String> {
     text(id).await
 }
@@ -179,7 +179,7 @@ async fn a_refusal_two_levels_down() {
     runs_again(async |_| two_levels(1).await).await;
 }
 
-#[idempotent(key = "id", mode = "strong", name = "moved", final_errors = every, detach)]
+#[idempotent(key = "id", mode = "strong", name = "refused.moved", final_errors = every, detach)]
 async fn moved(id: u64) -> Result<u64, String> {
     // Makes the body wait, so that it moves to a task of its own.
     tokio::task::yield_now().await;
@@ -218,7 +218,7 @@ async fn a_refusal_in_a_batch() {
     .await;
 }
 
-#[idempotent(key = "id", mode = "strong", name = "tolerant", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.tolerant", final_errors = every)]
 async fn tolerant(id: u64) -> Result<u64, WithFrom> {
     match inner(id).await {
         Ok(_) => Ok(id),
@@ -239,12 +239,12 @@ async fn an_error_that_tells_its_sources_and_has_no_refusal_is_final() {
     }
 }
 
-#[idempotent(key = "id", mode = "reject", name = "notify")]
+#[idempotent(key = "id", mode = "reject", name = "refused.notify")]
 async fn notify(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
 
-#[idempotent(key = "id", mode = "strong", name = "after_notice", final_errors = every)]
+#[idempotent(key = "id", mode = "strong", name = "refused.after_notice", final_errors = every)]
 async fn after_notice(id: u64, is_open: bool) -> Result<u64, String> {
     match (notify(id).await, is_open) {
         (Err(error), _) if error.kind() != ErrorKind::Duplicate => Err(error.to_string()),
@@ -278,7 +278,7 @@ async fn a_text_after_a_lost_store_is_not_final() {
             bench.store.up(Verb::Begin);
             Ok(answer?)
         });
-        let error = first.await.unwrap_err();
+        let error = while_time_passes(|by| bench.clock.advance(by), first).await.unwrap_err();
         assert!(error.contains("unavailable"), "{error}");
         assert_eq!(outer().run_as(answers, async { Ok(7) }).await.unwrap().value, 7);
     })

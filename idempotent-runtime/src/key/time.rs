@@ -116,6 +116,7 @@ impl Length {
     }
 
     /// A length whose parts have the same sign.
+    #[cfg(any(test, feature = "chrono", feature = "jiff", feature = "time"))]
     pub(super) fn signed(seconds: i64, nanos: i32) -> Self {
         Self {
             is_negative: seconds < 0 || nanos < 0,
