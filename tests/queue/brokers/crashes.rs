@@ -128,7 +128,7 @@ impl<B: InProcesses> Site<B> {
 }
 
 /// Ends a test whose messages are never settled. Groups of consumers wait for members that died.
-async fn in_time<F: Future>(settles: F) -> F::Output {
+pub(crate) async fn in_time<F: Future>(settles: F) -> F::Output {
     let settled = tokio::time::timeout(Duration::from_secs(180), settles).await;
     settled.expect("the messages are settled")
 }

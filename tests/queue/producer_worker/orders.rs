@@ -54,11 +54,11 @@ impl Broker {
                 (Self::Kafka(kafka::publisher(&config.collect()).unwrap()), topic)
             }
             Place::Nats { url, subject, .. } => {
-                let client = async_nats::connect(url).await.unwrap();
+                let client = Box::pin(async_nats::connect(url)).await.unwrap();
                 (Self::Nats(nats::publisher(&async_nats::jetstream::new(client))), subject)
             }
             Place::RabbitMq { url, queue } => {
-                let rabbit = RabbitMq::connect(&url).await.unwrap();
+                let rabbit = RabbitMq::builder(&url).unwrap().build();
                 (Self::RabbitMq(rabbit.publisher()), queue)
             }
             Place::RedisStream { url, stream, .. } => {
@@ -69,12 +69,13 @@ impl Broker {
 }
 
 impl Publisher for Broker {
+    // Boxed: the futures of some clients are large, and this one would be as large as the largest.
     async fn publish(&self, message: &Outgoing) -> Result<Receipt, PublishError> {
         match self {
-            Self::Kafka(publisher) => publisher.publish(message).await,
-            Self::Nats(publisher) => publisher.publish(message).await,
-            Self::RabbitMq(publisher) => publisher.publish(message).await,
-            Self::RedisStream(publisher) => publisher.publish(message).await,
+            Self::Kafka(publisher) => Box::pin(publisher.publish(message)).await,
+            Self::Nats(publisher) => Box::pin(publisher.publish(message)).await,
+            Self::RabbitMq(publisher) => Box::pin(publisher.publish(message)).await,
+            Self::RedisStream(publisher) => Box::pin(publisher.publish(message)).await,
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use super::orders::{Broker as Sender, Orders, Point, Work};
 use super::worker;
-use crate::bench::in_time;
-use crate::crashes::InProcesses;
+use crate::crashes::{HEARTBEAT, InProcesses, in_time};
+use idempotent_queue::format::Raw;
 use idempotent_queue::producer::{Destination, Producer, SentBy};
 use idempotent_queue::{Consumer, Message};
 use idempotent_runtime::store::RedisStore;
@@ -12,8 +12,8 @@ use idempotent_runtime::{Error, Idempotency, Mode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use support::redis::shared_redis;
-use support::until;
 use support::worker::Worker;
+use support::{until, until_async};
 
 /// The broker's answer to a second message of one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) async fn killed_at<B: InProcesses>(point: Point, left: usize, repeat:
     assert_eq!((again.id(), again.sent_by()), (sent.id(), SentBy::EarlierCall));
     assert_eq!(broker.pending().await, copies, "{point:?}");
 
-    let consumer = Consumer::new(&idem, "orders").decoder(idempotent_queue::format::Raw);
+    let consumer = Consumer::new(&idem, "orders").heartbeat(HEARTBEAT).decoder(Raw);
     let health = consumer.health();
     let bodies = Arc::new(AtomicUsize::new(0));
     let (count, expected) = (Arc::clone(&bodies), sent.id().to_owned());
@@ -63,9 +63,16 @@ pub(crate) async fn killed_at<B: InProcesses>(point: Point, left: usize, repeat:
             idem.operation("order").mode(Mode::Strong).run(body).await
         }
     };
-    let consumes = tokio::spawn(consumer.run(broker.deliveries().await, handler));
-    in_time(until(|| health.settled().acknowledged == copies as u64)).await;
-    assert_eq!((broker.pending().await, bodies.load(SeqCst)), (0, 1), "{point:?}");
+    let deliveries = Box::pin(broker.deliveries()).await;
+    let consumes = tokio::spawn(consumer.run(deliveries, handler));
+    in_time(until(|| {
+        assert!(!consumes.is_finished(), "the consumer has ended");
+        health.settled().acknowledged == copies as u64
+    }))
+    .await;
+    // Kafka commits a moment later.
+    in_time(until_async(async || broker.pending().await == 0)).await;
+    assert_eq!(bodies.load(SeqCst), 1, "{point:?}");
     consumes.abort();
 }
 
@@ -79,17 +86,18 @@ macro_rules! killed_senders {
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn killed_before_the_message_is_sent() {
-                killed_at::<$broker>(Point::AtTheBroker, 0, Repeat::$repeat).await;
+                Box::pin(killed_at::<$broker>(Point::AtTheBroker, 0, Repeat::$repeat)).await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn killed_before_it_is_confirmed() {
-                killed_at::<$broker>(Point::WithoutConfirmation, 1, Repeat::$repeat).await;
+                Box::pin(killed_at::<$broker>(Point::WithoutConfirmation, 1, Repeat::$repeat))
+                    .await;
             }
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn killed_before_it_is_recorded() {
-                killed_at::<$broker>(Point::BeforeTheRecord, 1, Repeat::$repeat).await;
+                Box::pin(killed_at::<$broker>(Point::BeforeTheRecord, 1, Repeat::$repeat)).await;
             }
         }
     };
