@@ -12,6 +12,7 @@ use orders::{Ledger, Orders, POISON, Point, UNTRACED};
 use rand::RngExt as _;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -184,17 +185,18 @@ pub(crate) async fn killed_after_the_ack<B: InProcesses>() {
 
 /// A message that ends the process of its body becomes a dead letter after as many attempts as it may have.
 pub(crate) async fn a_poisonous_message_is_put_aside<B: InProcesses>() {
-    poisoned::<B>(POISON, MAX_ATTEMPTS, MAX_ATTEMPTS).await;
+    poisoned::<B>(POISON, MAX_ATTEMPTS, MAX_ATTEMPTS..=MAX_ATTEMPTS).await;
 }
 
 /// A body in a transaction takes the count of its attempt with it when its process dies. After ten deliveries for one
-/// attempt, a record of the consumer's own counts.
+/// attempt, a record of the consumer's own counts. RabbitMQ may count to ten again: a message that waits until the
+/// record of the dead process is free goes through a wait queue.
 pub(crate) async fn a_poisonous_message_without_a_trace_is_put_aside<B: InProcesses>() {
-    poisoned::<B>(UNTRACED, 1, 11).await;
+    poisoned::<B>(UNTRACED, 1, 11..=21).await;
 }
 
 /// A message of this kind ends so many processes, and is a dead letter then.
-async fn poisoned<B: InProcesses>(kind: &str, max_attempts: u32, expected: u32) {
+async fn poisoned<B: InProcesses>(kind: &str, max_attempts: u32, expected: RangeInclusive<u32>) {
     let site = Site::<B>::open().await;
     let key = key(kind);
     site.send(&key).await;
@@ -212,8 +214,9 @@ async fn poisoned<B: InProcesses>(kind: &str, max_attempts: u32, expected: u32) 
     })
     .await;
     site.until_settled(consumer).await;
-    assert_eq!((site.put_aside().await, deaths), ((1, 0), expected));
-    assert_eq!(site.starts()[&key], expected as usize);
+    assert_eq!(site.put_aside().await, (1, 0));
+    assert!(expected.contains(&deaths), "{deaths} processes died");
+    assert_eq!(site.starts()[&key], deaths as usize);
 }
 
 /// The store is killed while messages are handled, and comes back with what it had acknowledged.
