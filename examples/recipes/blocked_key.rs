@@ -8,9 +8,12 @@
 #![allow(clippy::print_stdout)]
 
 use idempotent_runtime::protocol::Resolved;
-use idempotent_runtime::store::{Claim, Filter, Listed, State};
-use idempotent_runtime::{Abandon, Error, ErrorKind, Idempotency, Resolution, idempotent};
-use std::sync::Mutex;
+use idempotent_runtime::store::{Claim, Filter, Listed, MemoryOptions, MemoryStore, State, Store};
+use idempotent_runtime::testing::{ManualClock, scoped};
+use idempotent_runtime::{
+    Abandon, Disposition, Error, ErrorKind, Idempotency, Resolution, idempotent,
+};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Answers with the bank's receipt.
@@ -60,7 +63,7 @@ async fn settle(
 
 static BANK: Bank = Bank(Mutex::new(Vec::new()));
 
-/// A bank that does not answer at first. Transfer 1 has reached it by then, and transfer 2 has not.
+/// A bank that does not answer the first request for a transfer.
 struct Bank(Mutex<Vec<u64>>);
 
 impl Bank {
@@ -76,53 +79,69 @@ impl Bank {
         Ok(format!("receipt {transfer}"))
     }
 
+    /// Waits for the first request.
+    async fn asked_for(&self, transfer: u64) {
+        while self.requests_for(transfer) == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn requests_for(&self, transfer: u64) -> usize {
         self.0.lock().unwrap().iter().filter(|it| **it == transfer).count()
     }
 }
 
 /// The caller goes away in the middle of the body, as one does whose client closes the connection.
-async fn cut_off(idem: &Idempotency, transfer: u64) -> Result<(), Box<dyn std::error::Error>> {
+async fn cut_off(idem: &Idempotency, transfer: u64) {
     let caller = tokio::spawn(wire_money(transfer));
-    while BANK.requests_for(transfer) == 0 {
-        tokio::task::yield_now().await;
-    }
+    BANK.asked_for(transfer).await;
     caller.abort();
     drop(caller.await);
     while idem.in_flight() > 0 {
         tokio::task::yield_now().await;
     }
-    Ok(())
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let idem = Idempotency::in_memory()?;
+    let clock = ManualClock::new();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::with(MemoryOptions::new().clock(&clock)));
+    let process = |clock: &ManualClock| {
+        Idempotency::builder().shared_store(Arc::clone(&store)).clock(clock).build()
+    };
+    let idem = process(&clock)?;
     idem.install()?;
-    for transfer in [1, 2] {
-        cut_off(&idem, transfer).await?;
+    cut_off(&idem, 1).await;
+    cut_off(&idem, 2).await;
+    // A process whose clock has stopped stands for one that was killed: nothing renews its lease.
+    let killed = process(&ManualClock::new())?;
+    tokio::spawn(scoped(killed, wire_money(3)));
+    BANK.asked_for(3).await;
+    clock.advance(idem.config().lease);
+
+    for transfer in [1, 2, 3] {
         let error = wire_money(transfer).await.unwrap_err();
         println!("{error}");
         assert_eq!(error.kind(), ErrorKind::Indeterminate);
+        assert_eq!(error.disposition(), Disposition::AskOperator);
     }
-    assert_eq!((BANK.requests_for(1), BANK.requests_for(2)), (1, 1), "nothing is tried again");
+    assert_eq!([1, 2, 3].map(|it| BANK.requests_for(it)), [1, 1, 1], "nothing is tried again");
 
     let records = blocked(&idem).await?;
-    assert_eq!(records.len(), 2);
+    assert_eq!(records.len(), 3);
     for record in &records {
         let text = record.key.as_str();
         // The key ends with the number of the transfer, by which the operator asks the bank.
-        let receipt = text.ends_with("|1").then(|| "receipt 1".to_owned());
-        let resolved = settle(&idem, record, receipt.as_ref()).await?;
+        let receipt = (!text.ends_with("|2")).then(|| "receipt from the books".to_owned());
+        assert_eq!(settle(&idem, record, receipt.as_ref()).await?, Resolved::Done);
         let found = receipt.map_or("nothing: may be tried again", |_| "the transfer: done");
         println!("{text}: the bank's books have {found}");
-        assert_eq!(resolved, Resolved::Done);
     }
     assert!(blocked(&idem).await?.is_empty());
 
-    println!("transfer 1: {}", wire_money(1).await?);
-    println!("transfer 2: {}", wire_money(2).await?);
-    assert_eq!(BANK.requests_for(1), 1, "the operator's answer is replayed");
-    assert_eq!(BANK.requests_for(2), 2, "the retry ran");
+    for transfer in [1, 2, 3] {
+        println!("transfer {transfer}: {}", wire_money(transfer).await?);
+    }
+    assert_eq!([1, 2, 3].map(|it| BANK.requests_for(it)), [1, 2, 1], "one retry, two replays");
     Ok(())
 }

@@ -26,8 +26,6 @@ enum OrderError {
     NoSuchItem(String),
     #[error("the warehouse does not answer")]
     WarehouseDown,
-    // Not final, so it is never stored.
-    #[serde(skip)]
     #[error(transparent)]
     Refused(#[from] idempotent_runtime::Error),
 }

@@ -20,8 +20,6 @@ enum PaymentError {
     Declined(String),
     #[error("the provider did not answer in time")]
     Timeout,
-    // Not final, so it is never stored.
-    #[serde(skip)]
     #[error(transparent)]
     Refused(#[from] idempotent_runtime::Error),
 }

@@ -49,6 +49,8 @@ pub(crate) struct AttemptState {
     binding: Binding,
     /// The body has said that any payload may follow.
     is_unbound: AtomicBool,
+    /// A call in the body was refused in a way that a retry can change.
+    call_refused: AtomicBool,
     /// The identity of the instance that granted it.
     pub(crate) instance: usize,
     /// Its transaction keeps every other attempt of the instance waiting.
@@ -65,6 +67,8 @@ pub(crate) struct AttemptState {
     deadline: AtomicU64,
     pub(super) renew_at: AtomicU64,
     lost: AtomicBool,
+    /// The loss is reported.
+    loss_taken: AtomicBool,
     lost_signal: Notify,
     /// The attempt has ended; the key is no longer held by it.
     ended: AtomicBool,
@@ -117,6 +121,7 @@ impl AttemptState {
             retention: terms.retention,
             binding: terms.binding,
             is_unbound: AtomicBool::new(false),
+            call_refused: AtomicBool::new(false),
             instance,
             locks_store: terms.locks_store,
             parent,
@@ -127,6 +132,7 @@ impl AttemptState {
             deadline: AtomicU64::new(terms.sent_at.after(terms.length).as_nanos()),
             renew_at: AtomicU64::new(terms.sent_at.after(terms.length / RENEW_AFTER).as_nanos()),
             lost: AtomicBool::new(false),
+            loss_taken: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             clock: terms.clock.clone(),
             lost_signal: Notify::new(),
@@ -143,6 +149,16 @@ impl AttemptState {
     /// Lets any payload follow if this attempt ends without an answer.
     pub(crate) fn unbind(&self) {
         self.is_unbound.store(true, Relaxed);
+    }
+
+    /// A call in the body was refused in a way that a retry can change.
+    pub(crate) fn call_was_refused(&self) {
+        self.call_refused.store(true, Relaxed);
+    }
+
+    /// `true` if the error of the body may be due to the refusal of a call in it.
+    pub(crate) fn is_call_refused(&self) -> bool {
+        self.call_refused.load(Relaxed)
     }
 
     /// The attempt as its record has it.
@@ -232,6 +248,11 @@ impl AttemptState {
         if !self.lost.swap(true, Relaxed) {
             self.lost_signal.notify_waiters();
         }
+    }
+
+    /// Takes the loss of the lease, to report it. `true` once, and only if the lease is lost.
+    pub(super) fn take_loss(&self) -> bool {
+        self.is_lost() && !self.loss_taken.swap(true, Relaxed)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
