@@ -68,6 +68,11 @@ impl<'a> Expansion<'a> {
         let scope = value(&args.scope).map(|key| self.encoded("__idempotent_scope", key));
         let fingerprint =
             value(&args.fingerprint).map(|key| self.encoded("__idempotent_fingerprint", key));
+        let message = value(&args.message).and_then(Message::template).map(|key| {
+            let site = Ident::new("__IDEMPOTENT_SITE", *span);
+            let worded = key.worded(&self.runtime, &self.bindings, &site);
+            self.local("__idempotent_message", key, worded)
+        });
         let returns = self.returns();
         let body = self.body();
         let run = match value(&args.transaction) {
@@ -77,7 +82,7 @@ impl<'a> Expansion<'a> {
                 quote!(#body #run)
             }
         };
-        self.function.with_body(quote!(#site #with #key #scope #fingerprint #returns #run))
+        self.function.with_body(quote!(#site #with #key #scope #fingerprint #message #returns #run))
     }
 
     /// The `static` with the arguments that are known at compile time.
@@ -102,7 +107,7 @@ impl<'a> Expansion<'a> {
         let settings = [
             ("expire", value(&args.expire).map(ToTokens::to_token_stream)),
             ("mode", value(&args.mode).map(|mode| one_of("Mode", variant(mode)))),
-            ("message", value(&args.message).map(|Message(text)| text.to_token_stream())),
+            ("message", value(&args.message).and_then(Message::fixed).map(ToTokens::to_token_stream)),
             ("wait", value(&args.wait).map(ToTokens::to_token_stream)),
             ("lease", value(&args.lease).map(ToTokens::to_token_stream)),
             ("max_run", value(&args.max_run).map(ToTokens::to_token_stream)),
@@ -141,8 +146,12 @@ impl<'a> Expansion<'a> {
     }
 
     fn encoded(&self, local: &str, key: &Key) -> TokenStream {
+        self.local(local, key, key.encoded(&self.runtime, &self.bindings))
+    }
+
+    /// Binds what `code` makes from the paths of `key`.
+    fn local(&self, local: &str, key: &Key, code: TokenStream) -> TokenStream {
         let local = Ident::new(local, self.span);
-        let encoded = key.encoded(&self.runtime, &self.bindings);
         let mut patterns: Vec<&TokenStream> = Vec::new();
         for path in key.paths() {
             let binding = self.bindings.iter().find(|binding| binding.name == path.root);
@@ -154,8 +163,8 @@ impl<'a> Expansion<'a> {
             }
         }
         match patterns.as_slice() {
-            [] => quote_spanned!(self.span=> let #local = #encoded;),
-            _ => quote_spanned!(self.span=> let #local = { #(#patterns)* #encoded };),
+            [] => quote_spanned!(self.span=> let #local = #code;),
+            _ => quote_spanned!(self.span=> let #local = { #(#patterns)* #code };),
         }
     }
 
@@ -274,6 +283,9 @@ impl<'a> Expansion<'a> {
             args.fingerprint
                 .as_ref()
                 .map(|_| ("fingerprint", quote_spanned!(*span=> __idempotent_fingerprint))),
+            value(&args.message)
+                .and_then(Message::template)
+                .map(|_| ("message", quote_spanned!(*span=> &__idempotent_message))),
             args.with.as_ref().map(|_| ("instance", quote_spanned!(*span=> &__idempotent_with))),
         ]
         .into_iter()

@@ -94,6 +94,20 @@ impl Function {
         find.0
     }
 
+    /// The attribute that has put the async body into a runtime and left a function that blocks on
+    /// it: `tokio::main`, `tokio::test` or one like them.
+    pub(crate) fn blocking_attribute(&self) -> Option<&'static str> {
+        let blocks = self.body.to_string().contains("block_on");
+        let is_test = |attr: &Attribute| {
+            attr.path().segments.last().is_some_and(|last| last.ident == "test")
+        };
+        match blocks {
+            true if self.attrs.iter().any(is_test) => Some("tokio::test"),
+            true if self.sig.ident == "main" => Some("tokio::main"),
+            _ => None,
+        }
+    }
+
     /// The type that the async body returns.
     pub(crate) fn returns(&self) -> Type {
         match (&self.shape, &self.sig.output) {

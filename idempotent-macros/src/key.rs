@@ -1,9 +1,10 @@
 //! Key expressions, as `key`, `scope` and `fingerprint` take them: field paths, tuples, templates
-//! and constants.
+//! and constants. `message` takes a template of the same kind.
 //!
 //! An expression is parsed into [`Key`] and generated from it, so that nothing outside the grammar
 //! reaches the generated code.
 
+mod foreign;
 mod path;
 #[cfg(any(test, not(proc_macro)))]
 pub(crate) mod printed;
@@ -94,20 +95,39 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         let help = format!("`{name} = \"req.order_id\"`");
         return Err(mistake(text, format!("`{name}` is empty"), help));
     }
+    if let Some(foreign) = foreign::recognise(&value) {
+        return Err(mistake(text, foreign.what, format!("`{name} = \"{}\"`", foreign.translation)));
+    }
     if value.contains(['{', '}']) {
         return template::read(name, text).map(Form::Template);
     }
     let expr = quoted::parse::<Expr>(text).map_err(|_| {
+        let fixed = format!("for a fixed value `{name} = const {}`", source(text));
         let help = match value.strip_prefix("const ") {
             Some(constant) => format!("write it without the quotes: `{name} = const {constant}`"),
-            None => format!(
-                "`{name} = \"req.order_id\"`, or for a fixed value `{name} = const {}`",
-                source(text)
-            ),
+            None if syn::parse_str::<ExprTuple>(&format!("({value})")).is_ok() => {
+                format!("several parts are a tuple: `{name} = \"({value})\"`")
+            }
+            None => match value.split_once([':', '/', '|', '#']) {
+                // `order:req.id`, in which the braces were left out.
+                Some((text, field)) if syn::parse_str::<syn::ExprField>(field).is_ok() => {
+                    let separator = &value[text.len()..value.len() - field.len()];
+                    format!("`{name} = \"{text}{separator}{{{field}}}\"`, or {fixed}")
+                }
+                _ => format!("`{name} = \"req.order_id\"`, or {fixed}"),
+            },
         };
         mistake(text, format!("`{value}` is not a field path"), help)
     })?;
     from_expression(name, &expr)
+}
+
+/// The template of `message`, if the text is one: text without holes is not.
+pub(crate) fn message(name: &Ident, text: &LitStr) -> syn::Result<Option<Key>> {
+    let pieces = template::read_message(name, text).map_err(|errors| quoted::point_at(text, errors))?;
+    let has_holes = pieces.iter().any(|piece| matches!(piece, Piece::Hole(_)));
+    let form = Form::Template(pieces);
+    Ok(has_holes.then(|| Key { form, span: text.span(), quoted: Some(text.clone()) }))
 }
 
 fn from_expression(name: &Ident, expr: &Expr) -> syn::Result<Form> {

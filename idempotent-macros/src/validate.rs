@@ -1,5 +1,7 @@
 //! Checks the arguments against each other and against the function.
 
+mod durations;
+
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
 use syn::{ReturnType, Type};
@@ -9,7 +11,7 @@ use crate::function::{self, Function, Shape};
 use crate::key::{FieldPath, Key};
 use crate::mistake::{Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
-use crate::value::{Given, Mode, Parameter};
+use crate::value::{Given, Message, Mode, Parameter};
 
 pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if let Err(error) = kind(function) {
@@ -18,8 +20,16 @@ pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     name(args, function, mistakes);
     combinations(args, mistakes);
     binding(args, mistakes);
-    for key in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
-        roots(key, function, mistakes);
+    durations::validate(args, function, mistakes);
+    for given in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
+        if let Some(key) = given.ok() {
+            roots(&given.name, key, function, mistakes);
+        }
+    }
+    if let Some(given) = &args.message
+        && let Some(template) = given.ok().and_then(Message::template)
+    {
+        roots(&given.name, template, function, mistakes);
     }
     detach(args, function, mistakes);
     transaction(args, function, mistakes);
@@ -50,6 +60,11 @@ fn kind(function: &Function) -> syn::Result<()> {
         return Err(mistake(abi, what, format!("`async fn {name}(..)`")));
     }
     if let Shape::Plain = function.shape {
+        if let Some(attribute) = function.blocking_attribute() {
+            let what = format!("`#[{attribute}]` has made `{name}` a function that is not async");
+            let help = format!("put `#[idempotent(..)]` above `#[{attribute}]`");
+            return Err(mistake(name, what, help));
+        }
         let what = format!("`{name}` is not async");
         return Err(mistake(sig.fn_token, what, format!("`async fn {name}(..)`")));
     }
@@ -148,10 +163,7 @@ fn named<T>(given: &Option<Given<T>>) -> Option<&Ident> {
 }
 
 /// Requires that every path starts at a parameter.
-fn roots(given: &Given<Key>, function: &Function, mistakes: &mut Mistakes) {
-    let Some(key) = given.ok() else {
-        return;
-    };
+fn roots(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) {
     let bindings = function.bindings();
     let parameters: Vec<String> = bindings.iter().map(|binding| binding.name.to_string()).collect();
     let mut reported = Vec::new();
@@ -159,7 +171,7 @@ fn roots(given: &Given<Key>, function: &Function, mistakes: &mut Mistakes) {
         let root = path.root.to_string();
         if !parameters.contains(&root) && !reported.contains(&root) {
             let at = key.at(path);
-            mistakes.push(not_a_parameter(at, &given.name, path, &parameters, &function.sig.ident));
+            mistakes.push(not_a_parameter(at, name, path, &parameters, &function.sig.ident));
             reported.push(root);
         }
     }

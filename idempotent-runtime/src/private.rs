@@ -10,13 +10,14 @@ use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::install;
 use crate::instance::Idempotency;
-use crate::key::KeyPart;
+use crate::key::{KeyPart, KeyWriter};
+use crate::options::Options;
 use crate::protocol::OpenTransaction;
 use pin_project_lite::pin_project;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::borrow::Borrow;
-use std::fmt;
+use std::borrow::{Borrow, Cow};
+use std::fmt::{self, Write as _};
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -47,15 +48,73 @@ pub fn template() -> Parts {
     Parts::template()
 }
 
+/// A value whose key part is the text that it displays, for `#[key_part(display)]`.
+#[derive(Debug)]
+pub struct Displayed<'a, T: ?Sized>(pub &'a T);
+
+impl<T: fmt::Display + ?Sized> KeyPart for Displayed<'_, T> {
+    fn encode(&self, key: &mut KeyWriter) {
+        key.display(self.0);
+    }
+}
+
 /// The instance named by `with`.
-pub fn instance<I: Borrow<Idempotency> + ?Sized>(with: &I) -> Idempotency {
+pub fn instance<I: IsInstance + ?Sized>(with: &I) -> Idempotency {
     with.borrow().clone()
+}
+
+/// Types that `with` takes.
+#[diagnostic::on_unimplemented(
+    message = "`with` takes an `Idempotency`, this is `{Self}`",
+    label = "not an `Idempotency`, nor a pointer to one",
+    note = "name a parameter or a field of type `Idempotency`, `&Idempotency` or `Arc<Idempotency>`: \
+            `with = self.idempotency`"
+)]
+pub trait IsInstance: Borrow<Idempotency> {}
+
+#[diagnostic::do_not_recommend]
+impl<I: Borrow<Idempotency> + ?Sized> IsInstance for I {}
+
+/// The text of `message` with the values of one call in it, and the other options of the site.
+///
+/// It is written before the body takes the arguments, whether the call is refused or not.
+#[derive(Debug)]
+pub struct Worded {
+    options: Options,
+    text: String,
+}
+
+/// Starts the message of one call.
+pub fn worded(site: &'static Site) -> Worded {
+    Worded { options: site.options.clone(), text: String::new() }
+}
+
+impl Worded {
+    /// Adds literal text.
+    pub fn text(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// Adds a value as it displays itself.
+    pub fn value<T: fmt::Display + ?Sized>(mut self, value: &T) -> Self {
+        // The sink never fails. A `Display` that fails keeps the text that it wrote until then.
+        let _ = write!(self.text, "{value}");
+        self
+    }
+
+    /// Completes the message.
+    pub fn finish(mut self) -> Self {
+        self.options.message = Some(Cow::Owned(std::mem::take(&mut self.text)));
+        self
+    }
 }
 
 /// One call of an attributed function.
 #[derive(Debug)]
 pub struct Call<'a> {
     site: &'static Site,
+    options: &'a Options,
     key: Encoded,
     scope: Option<Encoded>,
     fingerprint: Option<Encoded>,
@@ -65,7 +124,8 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// Creates a call with this key.
     pub fn new(site: &'static Site, key: Encoded) -> Self {
-        Self { site, key, scope: None, fingerprint: None, instance: None }
+        let options = &site.options;
+        Self { site, options, key, scope: None, fingerprint: None, instance: None }
     }
 
     /// Sets the function's own scope.
@@ -77,6 +137,12 @@ impl<'a> Call<'a> {
     /// Sets the payload that must not change.
     pub fn fingerprint(mut self, fingerprint: Encoded) -> Self {
         self.fingerprint = Some(fingerprint);
+        self
+    }
+
+    /// Sets the message of this call.
+    pub fn message(mut self, message: &'a Worded) -> Self {
+        self.options = &message.options;
         self
     }
 
@@ -106,7 +172,7 @@ impl<'a> Call<'a> {
         };
         let call = engine::Call {
             operation,
-            options: &self.site.options,
+            options: self.options,
             key: self.key,
             scope: self.scope,
             hash_tag: None,
@@ -120,7 +186,8 @@ impl<'a> Call<'a> {
 #[diagnostic::on_unimplemented(
     message = "an idempotent function returns a `Result`, this one returns `{Self}`",
     label = "not a `Result`",
-    note = "the error type tells the caller that a call was refused; it needs `From<idempotent_runtime::Error>`"
+    note = "return `Result<{Self}, idempotent_runtime::Error>`, or a `Result` with an error of your own \
+            that has `From<idempotent_runtime::Error>`: a refused call is told so by its error"
 )]
 pub trait ReturnsResult: sealed::Sealed {
     /// The type of `Ok`.
@@ -134,6 +201,7 @@ pub trait ReturnsResult: sealed::Sealed {
     fn witness(answers: AnswerPolicy<Self::Value, Self::Error>) -> Self::AnswerPolicy;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E> ReturnsResult for Result<T, E> {
     type Value = T;
     type Error = E;
@@ -172,11 +240,39 @@ mod sealed {
     impl<T, E> Sealed for Result<T, E> {}
 }
 
+/// Values that can be kept for a replay. One trait for both directions, so that a type with neither
+/// is one error.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be kept for replay: it needs `Serialize` and `DeserializeOwned` of serde",
+    label = "its values cannot be stored and read back",
+    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to your type",
+    note = "a response such as `axum::Json<T>` is made from the answer: return `T` here, and wrap it in \
+            the handler: `Ok(Json(create_order(req).await?))`",
+    note = "`mode = \"reject\"` keeps no value and needs neither trait"
+)]
+pub trait Kept: Serialize + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned> Kept for T {}
+
+/// Errors that can tell a caller that its call was refused.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
+    label = "needs `From<idempotent_runtime::Error>`",
+    note = "with thiserror, add a variant: `#[error(transparent)] Idempotency(#[from] idempotent_runtime::Error)`",
+    note = "by hand: `impl From<idempotent_runtime::Error> for {Self} {{ fn from(error: \
+            idempotent_runtime::Error) -> Self {{ .. }} }}`"
+)]
+pub trait FromRefusal: From<Error> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Error>> FromRefusal for E {}
+
 /// The policy of a function whose values are kept.
 pub fn replay<R: ReturnsResult>() -> R::AnswerPolicy
 where
-    R::Value: Serialize + DeserializeOwned,
-    R::Error: From<Error>,
+    R::Value: Kept,
+    R::Error: FromRefusal,
 {
     R::witness(AnswerPolicy::kept())
 }
@@ -184,7 +280,7 @@ where
 /// The policy of a function whose values are not kept.
 pub fn plain<R: ReturnsResult>() -> R::AnswerPolicy
 where
-    R::Error: From<Error>,
+    R::Error: FromRefusal,
 {
     R::witness(AnswerPolicy::not_kept())
 }

@@ -1,10 +1,10 @@
 //! Code generation for keys: calls into the runtime.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
-use syn::{Expr, ExprLit, Lit, Path};
+use quote::{quote, quote_spanned};
+use syn::{Expr, ExprLit, Lit};
 
-use super::path::{Index, Step};
+use super::path::Step;
 use super::{FieldPath, Form, Key, Piece};
 use crate::function::Binding;
 use crate::runtime::Runtime;
@@ -42,6 +42,23 @@ impl Key {
         }
     }
 
+    /// Code that writes the message of one call. `site` is the static of the function.
+    pub(crate) fn worded(&self, runtime: &Runtime, bindings: &[Binding], site: &Ident) -> TokenStream {
+        let span = Span::mixed_site().located_at(self.span);
+        let private = runtime.private(span);
+        let Form::Template(pieces) = &self.form else {
+            unreachable!("a message is a template");
+        };
+        let pieces = pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => quote_spanned!(span=> .text(#text)),
+            Piece::Hole(path) => {
+                let value = self.reference(path, bindings);
+                quote_spanned!(span=> .value(#value))
+            }
+        });
+        quote_spanned!(span=> #private::worded(&#site) #(#pieces)* .finish())
+    }
+
     fn reference(&self, path: &FieldPath, bindings: &[Binding]) -> TokenStream {
         let and = quote_spanned!(Span::mixed_site().located_at(path.root.span())=> &);
         let root = self.resolve(&path.root, bindings);
@@ -50,11 +67,6 @@ impl Key {
             Step::Call(method) => {
                 let span = method.span();
                 quote_spanned!(span=> .#method())
-            }
-            Step::Index(Index::Literal(literal)) => quote!([#literal]),
-            Step::Index(Index::Path(path)) => {
-                let index = self.resolve_path(path, bindings);
-                quote!([#index])
             }
         });
         quote!(#and #root #(#steps)*)
@@ -69,13 +81,6 @@ impl Key {
             name.set_span(binding.name.span().located_at(name.span()));
         }
         name
-    }
-
-    fn resolve_path(&self, path: &Path, bindings: &[Binding]) -> TokenStream {
-        match path.get_ident() {
-            Some(name) => self.resolve(name, bindings).to_token_stream(),
-            None => path.to_token_stream(),
-        }
     }
 }
 

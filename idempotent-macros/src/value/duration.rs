@@ -1,4 +1,4 @@
-//! Durations: integers are seconds, strings carry their unit, anything else is a constant.
+//! Durations: integers are seconds, strings carry their units, anything else is a constant.
 //!
 //! Files and the environment of the runtime read the same strings; `tests/durations.txt` lists them
 //! for both.
@@ -43,6 +43,28 @@ impl Value for Length {
     }
 }
 
+impl Length {
+    /// The length, if it is known here: a constant is not.
+    pub(crate) fn millis(&self) -> Option<u64> {
+        match self.0 {
+            Duration::Millis(millis) => Some(millis),
+            Duration::Constant(_) => None,
+        }
+    }
+
+    /// The name in `expire = TTL`.
+    pub(crate) fn word(&self) -> Option<&Ident> {
+        self.0.word()
+    }
+}
+
+impl Wait {
+    /// The name in `wait = WAIT`.
+    pub(crate) fn word(&self) -> Option<&Ident> {
+        self.0.word()
+    }
+}
+
 impl Value for Wait {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         Duration::read(name, value).map(Self)
@@ -50,8 +72,16 @@ impl Value for Wait {
 }
 
 impl Duration {
+    fn word(&self) -> Option<&Ident> {
+        match self {
+            Self::Constant(Expr::Path(path)) => path.path.get_ident(),
+            _ => None,
+        }
+    }
+
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         match (value, literal(value)) {
+            (Expr::Paren(paren), _) => Self::read(name, &paren.expr),
             (_, Some(Lit::Int(seconds))) => from_integer(name, seconds).map(Self::Millis),
             (_, Some(Lit::Str(text))) => from_text(name, text).map(Self::Millis),
             (_, Some(Lit::Float(float))) => {
@@ -65,7 +95,11 @@ impl Duration {
             (Expr::Binary(_), _) => {
                 let what =
                     format!("`{name}` takes a number or a string with a unit, not arithmetic");
-                Err(mistake(value, what, format!("`{name} = \"24h\"`")))
+                let help = match product(value) {
+                    Some(seconds) => format!("`{name} = \"{}\"`", shortest(seconds)),
+                    None => format!("`{name} = \"24h\"`"),
+                };
+                Err(mistake(value, what, help))
             }
             (Expr::Path(path), _)
                 if path.path.segments.first().is_some_and(|s| s.ident == "Self") =>
@@ -103,66 +137,166 @@ fn from_integer(name: &Ident, seconds: &LitInt) -> syn::Result<u64> {
 
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<u64> {
     let value = text.value();
-    let number_len =
-        value.find(|c: char| !matches!(c, '0'..='9' | '.' | '_' | '-')).unwrap_or(value.len());
-    let (number, unit) = value.split_at(number_len);
-    let wrong = |what: String, help: String| Err(mistake(text, what, help));
-    if number.is_empty() {
-        let what = format!("`\"{value}\"` is not a duration");
-        return wrong(what, format!("`{name} = \"5m\"`"));
+    millis(&value).map_err(|refused| {
+        let (what, help) = refused.explain(name, &value);
+        match refused {
+            Refused::TooLong => too_long(name, text),
+            _ => mistake(text, what, help),
+        }
+    })
+}
+
+/// The reason for which a text is not a duration.
+#[derive(Debug, PartialEq, Eq)]
+enum Refused<'a> {
+    NoNumber,
+    Negative(&'a str),
+    NoUnit(&'a str),
+    UnknownUnit { number: &'a str, unit: &'a str },
+    Fraction { number: &'a str, unit: &'a str },
+    OutOfOrder,
+    TooLong,
+}
+
+/// Reads whole numbers with their units, from the largest unit to the smallest: `90s`, `1h30m`.
+fn millis(text: &str) -> Result<u64, Refused<'_>> {
+    let mut rest = text;
+    let mut sum = 0_u64;
+    let mut smallest = None;
+    loop {
+        let is_number = |c: char| matches!(c, '0'..='9' | '.' | '_' | '-');
+        let (number, after) = rest.split_at(rest.find(|c| !is_number(c)).unwrap_or(rest.len()));
+        let (unit, after) =
+            after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
+        if number.is_empty() {
+            return Err(Refused::NoNumber);
+        }
+        if let Some(positive) = number.strip_prefix('-') {
+            return Err(Refused::Negative(positive));
+        }
+        if unit.is_empty() {
+            return Err(Refused::NoUnit(number));
+        }
+        let Some((_, factor)) = UNITS.iter().find(|(known, _)| *known == unit) else {
+            return Err(Refused::UnknownUnit { number, unit });
+        };
+        if number.contains('.') {
+            return Err(Refused::Fraction { number, unit });
+        }
+        let digits = number.replace('_', "");
+        if !number.starts_with(|c: char| c.is_ascii_digit()) || digits.contains('-') {
+            return Err(Refused::NoNumber);
+        }
+        if smallest.is_some_and(|smallest| *factor >= smallest) {
+            return Err(Refused::OutOfOrder);
+        }
+        smallest = Some(*factor);
+        let length = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
+        sum = length.and_then(|length| sum.checked_add(length)).ok_or(Refused::TooLong)?;
+        if after.is_empty() {
+            return Ok(sum);
+        }
+        rest = after;
     }
-    if let Some(positive) = number.strip_prefix('-') {
-        let what = format!("`{name}` must not be negative");
-        return wrong(what, format!("`{name} = \"{positive}{unit}\"`"));
+}
+
+impl Refused<'_> {
+    /// The problem, and a help that can be typed.
+    fn explain(&self, name: &Ident, value: &str) -> (String, String) {
+        let proposal = translated(value);
+        let propose = |other: String| match &proposal {
+            Some(text) => format!("`{name} = \"{text}\"`"),
+            None => other,
+        };
+        match self {
+            Self::NoNumber | Self::TooLong => {
+                let help = propose(format!("`{name} = \"5m\"`"));
+                (format!("`\"{value}\"` is not a duration"), help)
+            }
+            Self::Negative(positive) => {
+                let unit = &value[1 + positive.len()..];
+                let help = format!("`{name} = \"{positive}{unit}\"`");
+                (format!("`{name}` must not be negative"), help)
+            }
+            Self::NoUnit(number) if *number == value => {
+                let help = format!("`{name} = \"{number}s\"`, or `{name} = {number}` for seconds");
+                (format!("`\"{value}\"` has no unit"), help)
+            }
+            Self::NoUnit(number) => {
+                let what = format!("`{number}` has no unit in `\"{value}\"`");
+                (what, format!("the units are {ALL_UNITS}: `{name} = \"{value}m\"`"))
+            }
+            Self::UnknownUnit { unit, .. } => {
+                let what = format!("unknown unit `{}` in `\"{value}\"`", unit.trim());
+                let help = match &proposal {
+                    Some(text) => format!("the units are {ALL_UNITS}: `{name} = \"{text}\"`"),
+                    None => format!("the units are {ALL_UNITS}"),
+                };
+                (what, help)
+            }
+            Self::Fraction { number, unit } => {
+                let what = format!("`\"{value}\"` is not a whole number of `{unit}`");
+                (what, smaller_unit(name, number, unit))
+            }
+            Self::OutOfOrder => {
+                let what = format!("the units of `\"{value}\"` are not in order");
+                (what, format!("the largest first, and each once: `{name} = \"1h30m\"`"))
+            }
+        }
     }
-    if unit.is_empty() {
-        let what = format!("`\"{value}\"` has no unit");
-        return wrong(
-            what,
-            format!("`{name} = \"{number}s\"`, or `{name} = {number}` for seconds"),
-        );
-    }
-    let Some((_, millis)) = UNITS.iter().find(|(known, _)| *known == unit) else {
-        let what = format!("unknown unit `{}` in `\"{value}\"`", unit.trim());
-        return wrong(what, format!("the units are {ALL_UNITS}{}", known_as(name, number, unit)));
-    };
-    if number.contains('.') {
-        let what = format!("`\"{value}\"` is not a whole number of `{unit}`");
-        return wrong(what, smaller_unit(name, number, unit));
-    }
-    let digits = number.replace('_', "");
-    if !number.starts_with(|c: char| c.is_ascii_digit()) || digits.contains('-') {
-        return wrong(format!("`\"{value}\"` is not a duration"), format!("`{name} = \"5m\"`"));
-    }
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(*millis))
-        .ok_or_else(|| too_long(name, text))
 }
 
 fn too_long(name: &Ident, at: impl ToTokens) -> syn::Error {
     mistake(at, format!("`{name}` is too long"), format!("`{name} = \"7d\"`"))
 }
 
-/// `": \"5m\""` for `5 minutes`.
-fn known_as(name: &Ident, number: &str, unit: &str) -> String {
-    let word = unit.trim().to_lowercase();
-    let known = match word.as_str() {
-        word if word.starts_with("mil") || word.starts_with("ms") => "ms",
-        word if word.starts_with("mi") || word == "m" => "m",
-        word if word.starts_with('s') => "s",
-        word if word.starts_with('h') => "h",
-        word if word.starts_with('d') => "d",
-        word if word.starts_with('w') => {
-            return match number.parse::<u64>().ok().and_then(|weeks| weeks.checked_mul(7)) {
-                Some(days) => format!(": `{name} = \"{days}d\"`"),
-                None => String::new(),
-            };
+/// `5m` for `5 minutes`, `1h30m` for `1 hour 30 min` and `PT1H30M`.
+fn translated(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    let mut rest = text.strip_prefix("pt").unwrap_or(&text);
+    let mut short = String::new();
+    while !rest.is_empty() {
+        let is_number = |c: char| c.is_ascii_digit() || c == '_';
+        let (number, after) = rest.split_at(rest.find(|c| !is_number(c)).unwrap_or(rest.len()));
+        let (word, after) =
+            after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
+        let word = word.trim().trim_end_matches("and").trim_end_matches([',', ' ']);
+        let number = number.replace('_', "").parse::<u64>().ok()?;
+        short.push_str(&match word {
+            word if word.starts_with("mil") || word.starts_with("ms") => format!("{number}ms"),
+            word if word.starts_with("mo") => format!("{}d", number.checked_mul(30)?),
+            word if word.starts_with('m') => format!("{number}m"),
+            word if word.starts_with('s') => format!("{number}s"),
+            word if word.starts_with('h') => format!("{number}h"),
+            word if word.starts_with('d') => format!("{number}d"),
+            word if word.starts_with('w') => format!("{}d", number.checked_mul(7)?),
+            word if word.starts_with('y') => format!("{}d", number.checked_mul(365)?),
+            _ => return None,
+        });
+        rest = after;
+    }
+    millis(&short).is_ok().then_some(short)
+}
+
+/// The value of a product of integers such as `24 * 60 * 60`.
+fn product(expr: &Expr) -> Option<u64> {
+    match expr {
+        Expr::Paren(paren) => product(&paren.expr),
+        Expr::Binary(binary) if matches!(binary.op, syn::BinOp::Mul(_)) => {
+            product(&binary.left)?.checked_mul(product(&binary.right)?)
         }
-        _ => return String::new(),
-    };
-    format!(": `{name} = \"{number}{known}\"`")
+        _ => match literal(expr)? {
+            Lit::Int(number) => number.base10_parse().ok(),
+            _ => None,
+        },
+    }
+}
+
+/// Seconds in the largest unit that divides them.
+fn shortest(seconds: u64) -> String {
+    let units = UNITS.iter().rev().filter(|(_, millis)| millis.is_multiple_of(1_000));
+    let mut whole = units.filter(|(_, millis)| seconds.is_multiple_of(millis / 1_000));
+    whole.next().map_or_else(String::new, |(unit, millis)| format!("{}{unit}", seconds / (millis / 1_000)))
 }
 
 /// `"90m"` for `1.5` hours.
@@ -253,6 +387,23 @@ mod tests {
         assert_eq!(expire(parse_quote!("24h")), secs(86_400));
         assert_eq!(expire(parse_quote!("7d")), secs(604_800));
         assert_eq!(expire(parse_quote!("1_000s")), secs(1_000));
+        assert_eq!(expire(parse_quote!("1h30m")), secs(5_400));
+        assert_eq!(expire(parse_quote!("1m30s500ms")), millis(90_500));
+        assert_eq!(expire(parse_quote!((300))), secs(300));
+    }
+
+    #[test]
+    fn several_units_stand_in_order() {
+        error(
+            parse_quote!("30m1h"),
+            "the units of `\"30m1h\"` are not in order",
+            "the largest first, and each once: `expire = \"1h30m\"`",
+        );
+        error(
+            parse_quote!("1h30"),
+            "`30` has no unit in `\"1h30\"`",
+            "the units are `ms`, `s`, `m`, `h`, `d`: `expire = \"1h30m\"`",
+        );
     }
 
     #[test]
@@ -333,6 +484,8 @@ mod tests {
             ("1w", "w", "7d"),
             ("10msec", "msec", "10ms"),
             ("5M", "M", "5m"),
+            ("1h 30m", "h", "1h30m"),
+            ("1 hour and 30 min", "hour and", "1h30m"),
         ] {
             error(
                 parse_quote!(#text),
@@ -373,11 +526,11 @@ mod tests {
 
     #[test]
     fn other_things_are_not_durations() {
-        for text in ["", "five", "m", "h5"] {
+        for (text, help) in [("", "5m"), ("five", "5m"), ("m", "5m"), ("h5", "5m"), ("PT90S", "90s")] {
             error(
                 parse_quote!(#text),
                 &format!("`\"{text}\"` is not a duration"),
-                "`expire = \"5m\"`",
+                &format!("`expire = \"{help}\"`"),
             );
         }
         for value in
@@ -388,7 +541,7 @@ mod tests {
         error(
             parse_quote!(60 * 60),
             "`expire` takes a number or a string with a unit, not arithmetic",
-            "`expire = \"24h\"`",
+            "`expire = \"1h\"`",
         );
         error(
             parse_quote!(Self::TTL),
