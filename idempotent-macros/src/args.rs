@@ -262,6 +262,10 @@ mod tests {
             messages(quote!(expire = 1, expire = 2)),
             ["`expire` is given twice\nhelp: remove one `expire`"]
         );
+        assert_eq!(
+            messages(quote!(key = "req.a", key = req.b)),
+            ["`key` is given twice\nhelp: several parts are a tuple: `key = \"(req.a, req.b)\"`"]
+        );
     }
 
     #[test]

@@ -79,7 +79,8 @@ fn encode_struct(
     match (fields, kept.as_slice()) {
         // Wrong options have been reported, and may have been meant for the missing field.
         (_, []) if mistakes.is_empty() => {
-            let what = format!("`{name}` has no field in its key, so all its values are the same key");
+            let what =
+                format!("`{name}` has no field in its key, so all its values are the same key");
             let help = match fields.is_empty() {
                 true => "for the same key in every call: `key = const \"nightly\"`",
                 false => "remove `#[key_part(skip)]` from a field that tells two values apart",
@@ -91,7 +92,8 @@ fn encode_struct(
             if let Some(value) = field.option() {
                 let what = "a newtype is encoded as its field, and an `Option` is no key by itself";
                 let value = source(value);
-                let help = format!("`struct {name}({value});`, and `Option<{name}>` where it is used");
+                let help =
+                    format!("`struct {name}({value});`, and `Option<{name}>` where it is used");
                 mistakes.push(mistake(&field.field.ty, what, help));
             }
             let value = field.value(&field.of_self());

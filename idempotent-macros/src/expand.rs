@@ -107,7 +107,10 @@ impl<'a> Expansion<'a> {
         let settings = [
             ("expire", value(&args.expire).map(ToTokens::to_token_stream)),
             ("mode", value(&args.mode).map(|mode| one_of("Mode", variant(mode)))),
-            ("message", value(&args.message).and_then(Message::fixed).map(ToTokens::to_token_stream)),
+            (
+                "message",
+                value(&args.message).and_then(Message::fixed).map(ToTokens::to_token_stream),
+            ),
             ("wait", value(&args.wait).map(ToTokens::to_token_stream)),
             ("lease", value(&args.lease).map(ToTokens::to_token_stream)),
             ("max_run", value(&args.max_run).map(ToTokens::to_token_stream)),
@@ -182,19 +185,22 @@ impl<'a> Expansion<'a> {
             Some(_) => parse_quote_spanned!(span=> ::core::result::Result<_, _>),
             None => ty,
         };
-        let hooks = [
-            ("final_errors", &args.final_errors),
-            ("expire_with", &args.expire_with),
-            ("on_replay", &args.on_replay),
-        ]
-        .into_iter()
-        .filter_map(|(setter, given)| {
-            let FunctionPath(path) = value(given)?;
-            Some(self.set(setter, path.to_token_stream()))
-        });
-        quote_spanned! {span=>
-            let __idempotent_returns = #private::#witness::<#ty>() #(#hooks)*;
-        }
+        let hooks = [("expire_with", &args.expire_with), ("on_replay", &args.on_replay)]
+            .into_iter()
+            .filter_map(|(setter, given)| {
+                let FunctionPath(path) = value(given)?;
+                Some(self.set(setter, path.to_token_stream()))
+            });
+        let policy = quote_spanned!(span=> #private::#witness::<#ty>());
+        let policy = match value(&args.final_errors) {
+            Some(FunctionPath(path)) => {
+                let span = self.span.located_at(path.span());
+                let private = self.runtime.private(span);
+                quote_spanned!(span=> #private::final_errors(#path, #policy))
+            }
+            None => policy,
+        };
+        quote_spanned!(span=> let __idempotent_returns = #policy #(#hooks)*;)
     }
 
     /// The user's statements as an async block.

@@ -98,14 +98,28 @@ impl Function {
     /// it: `tokio::main`, `tokio::test` or one like them.
     pub(crate) fn blocking_attribute(&self) -> Option<&'static str> {
         let blocks = self.body.to_string().contains("block_on");
-        let is_test = |attr: &Attribute| {
-            attr.path().segments.last().is_some_and(|last| last.ident == "test")
-        };
+        let is_test =
+            |attr: &Attribute| attr.path().segments.last().is_some_and(|last| last.ident == "test");
         match blocks {
             true if self.attrs.iter().any(is_test) => Some("tokio::test"),
             true if self.sig.ident == "main" => Some("tokio::main"),
             _ => None,
         }
+    }
+
+    /// `T` in the return type `impl Future<Output = T>`, or in a box of one.
+    pub(crate) fn future_output(&self) -> Option<Type> {
+        struct Find(Option<Type>);
+        impl Visit<'_> for Find {
+            fn visit_assoc_type(&mut self, assoc: &syn::AssocType) {
+                if assoc.ident == "Output" {
+                    self.0.get_or_insert(assoc.ty.clone());
+                }
+            }
+        }
+        let mut find = Find(None);
+        find.visit_return_type(&self.sig.output);
+        find.0
     }
 
     /// The type that the async body returns.
@@ -227,12 +241,17 @@ pub(crate) fn borrow(input: &FnArg) -> Option<TokenStream> {
     find.0
 }
 
-/// Finds a reference in the `Ok` type of a returned `Result`.
-pub(crate) fn borrowed_value(returns: &Type) -> Option<Token![&]> {
-    struct Find(Option<Token![&]>);
+/// Finds a borrow in the `Ok` type of a returned `Result`.
+pub(crate) fn borrowed_value(returns: &Type) -> Option<TokenStream> {
+    struct Find(Option<TokenStream>);
     impl Visit<'_> for Find {
         fn visit_type_reference(&mut self, ty: &syn::TypeReference) {
-            self.0.get_or_insert(ty.and_token);
+            self.0.get_or_insert_with(|| ty.and_token.to_token_stream());
+        }
+        fn visit_lifetime(&mut self, lifetime: &syn::Lifetime) {
+            if lifetime.ident != "static" {
+                self.0.get_or_insert_with(|| lifetime.to_token_stream());
+            }
         }
         fn visit_type_fn_ptr(&mut self, _: &syn::TypeFnPtr) {}
         fn visit_parenthesized_generic_arguments(
@@ -422,6 +441,8 @@ mod tests {
         let found = |ty: Type| borrowed_value(&ty).is_some();
         assert!(found(parse_quote!(Result<&str, E>)));
         assert!(found(parse_quote!(Result<Vec<&'static str>, E>)));
+        assert!(found(parse_quote!(Result<Greeting<'a>, E>)));
+        assert!(!found(parse_quote!(Result<Cow<'static, str>, E>)));
         assert!(!found(parse_quote!(Result<String, &'static str>)));
         assert!(!found(parse_quote!(Result<fn(&str), E>)));
         assert!(!found(parse_quote!(Alias)));

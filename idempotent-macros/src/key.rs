@@ -17,8 +17,8 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprConst, ExprTuple, Lit, LitStr, Stmt};
 
-pub(crate) use self::path::FieldPath;
 use self::path::Place;
+pub(crate) use self::path::{FieldPath, formatted};
 use crate::list::source;
 use crate::mistake::{Mistakes, mistake};
 use crate::value::{Value, literal, peel};
@@ -108,12 +108,9 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
             None if syn::parse_str::<ExprTuple>(&format!("({value})")).is_ok() => {
                 format!("several parts are a tuple: `{name} = \"({value})\"`")
             }
-            None => match value.split_once([':', '/', '|', '#']) {
-                // `order:req.id`, in which the braces were left out.
-                Some((text, field)) if syn::parse_str::<syn::ExprField>(field).is_ok() => {
-                    let separator = &value[text.len()..value.len() - field.len()];
-                    format!("`{name} = \"{text}{separator}{{{field}}}\"`, or {fixed}")
-                }
+            None => match (value.strip_prefix("mut "), with_braces(&value)) {
+                (Some(parameter), _) => format!("`{name} = \"{parameter}\"`"),
+                (_, Some(template)) => format!("`{name} = \"{template}\"`, or {fixed}"),
                 _ => format!("`{name} = \"req.order_id\"`, or {fixed}"),
             },
         };
@@ -122,9 +119,28 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     from_expression(name, &expr)
 }
 
+/// `order:{req.id}` for `order:req.id`, in which the braces were left out.
+fn with_braces(text: &str) -> Option<String> {
+    let is_field = |text: &str| syn::parse_str::<syn::ExprField>(text).is_ok();
+    let mut found = false;
+    let pieces = text.split_inclusive([':', '/', '|']).map(|piece| {
+        let field = piece.trim_end_matches([':', '/', '|']);
+        match is_field(field) {
+            true => {
+                found = true;
+                format!("{{{field}}}{}", &piece[field.len()..])
+            }
+            false => piece.to_owned(),
+        }
+    });
+    let template: String = pieces.collect();
+    found.then_some(template)
+}
+
 /// The template of `message`, if the text is one: text without holes is not.
 pub(crate) fn message(name: &Ident, text: &LitStr) -> syn::Result<Option<Key>> {
-    let pieces = template::read_message(name, text).map_err(|errors| quoted::point_at(text, errors))?;
+    let pieces =
+        template::read_message(name, text).map_err(|errors| quoted::point_at(text, errors))?;
     let has_holes = pieces.iter().any(|piece| matches!(piece, Piece::Hole(_)));
     let form = Form::Template(pieces);
     Ok(has_holes.then(|| Key { form, span: text.span(), quoted: Some(text.clone()) }))

@@ -48,7 +48,8 @@ pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[cfg(any(test, proc_macro))]
 #[proc_macro_derive(KeyPart, attributes(key_part))]
 pub fn key_part(item: TokenStream) -> TokenStream {
-    caught::or_item("#[derive(KeyPart)]", Default::default(), || derive::key_part(item.into())).into()
+    caught::or_item("#[derive(KeyPart)]", Default::default(), || derive::key_part(item.into()))
+        .into()
 }
 
 /// Declares the transitions between the states of an enum.

@@ -23,15 +23,13 @@ pub(crate) fn split(arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Nest
 }
 
 fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
-    let mut metas: Vec<NestedMeta> = Vec::new();
-    let mut names: Vec<Ident> = Vec::new();
+    let mut metas: Vec<Meta> = Vec::new();
     while !input.is_empty() {
         match entry(input) {
-            Ok((name, _)) if names.contains(&name) => mistakes.push(repeated(&name)),
-            Ok((name, meta)) => {
-                names.push(name);
-                metas.push(NestedMeta::Meta(meta));
-            }
+            Ok((name, meta)) => match metas.iter().find(|known| known.path().is_ident(&name)) {
+                Some(first) => mistakes.push(repeated(&name, first, &meta)),
+                None => metas.push(meta),
+            },
             Err(error) => {
                 mistakes.push(error);
                 skip_to_comma(input);
@@ -41,7 +39,7 @@ fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
             mistakes.push(error);
         }
     }
-    metas
+    metas.into_iter().map(NestedMeta::Meta).collect()
 }
 
 fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
@@ -114,6 +112,13 @@ fn positional(input: ParseStream<'_>) -> syn::Error {
     let what = "arguments are written `name = value`";
     if let Some(error) = quoted_name(&ahead.fork()) {
         return error;
+    }
+    if let Ok(object) = ahead.fork().parse::<proc_macro2::Group>()
+        && object.delimiter() == proc_macro2::Delimiter::Brace
+    {
+        let what = "arguments stand in the parentheses, without braces";
+        let help = format!("`#[idempotent({})]`", source(&object.stream()));
+        return mistake(object, what, help);
     }
     let Ok(value) = ahead.parse::<Expr>() else {
         let at: TokenStream =
@@ -228,8 +233,23 @@ fn other_separator(
     Some(mistake(separator, what, help))
 }
 
-fn repeated(name: &Ident) -> syn::Error {
-    mistake(name, format!("`{name}` is given twice"), format!("remove one `{name}`"))
+fn repeated(name: &Ident, first: &Meta, second: &Meta) -> syn::Error {
+    let path = |meta: &Meta| match meta {
+        Meta::NameValue(pair) => match literal(&pair.value) {
+            Some(Lit::Str(text)) => Some(text.value()),
+            Some(_) => None,
+            None => Some(source(&pair.value)),
+        },
+        _ => None,
+    };
+    let is_key = args::find(&name.to_string()).is_some_and(|argument| argument.is_key);
+    let help = match (path(first), path(second)) {
+        (Some(first), Some(second)) if is_key && !first.contains('{') && !second.contains('{') => {
+            format!("several parts are a tuple: `{name} = \"({first}, {second})\"`")
+        }
+        _ => format!("remove one `{name}`"),
+    };
+    mistake(name, format!("`{name}` is given twice"), help)
 }
 
 fn no_value(name: &Ident, argument: &Argument) -> syn::Error {

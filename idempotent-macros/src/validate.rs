@@ -66,7 +66,11 @@ fn kind(function: &Function) -> syn::Result<()> {
             return Err(mistake(name, what, help));
         }
         let what = format!("`{name}` is not async");
-        return Err(mistake(sig.fn_token, what, format!("`async fn {name}(..)`")));
+        let help = match function.future_output() {
+            Some(output) => format!("`async fn {name}(..) -> {}`", crate::list::source(&output)),
+            None => format!("`async fn {name}(..)`"),
+        };
+        return Err(mistake(sig.fn_token, what, help));
     }
     Ok(())
 }
@@ -190,8 +194,18 @@ fn not_a_parameter(
         [only] => format!("the only parameter is `{only}`"),
         _ => format!("the parameters are {}", quoted_list(parameters)),
     };
+    // `req.order_id` where the pattern of the parameter has bound `order_id`.
+    let field = path.first_field().filter(|field| parameters.contains(field));
+    let listed = match field {
+        Some(field) => format!("`{name} = \"{field}\"`; {listed}"),
+        None => listed,
+    };
     if text == "self" {
         let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
+        return mistake(at, what, listed);
+    }
+    if matches!(text.as_str(), "result" | "response" | "answer" | "returned") {
+        let what = format!("`{text}` is not a parameter: a key is made before the body runs");
         return mistake(at, what, listed);
     }
     let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
@@ -199,8 +213,14 @@ fn not_a_parameter(
         format!("{listed}; for a constant: `{name} = const {text}`")
     } else if let Some(near) = nearest(&text, parameters.iter().map(String::as_str)) {
         format!("did you mean `{near}`? {listed}")
+    } else if path.is_word() && name == "message" {
+        format!("for a field: `{{req.{text}}}`; {listed}")
     } else if path.is_word() {
-        format!("{listed}; for a fixed value: `{name} = const \"{text}\"`")
+        let fixed = format!("for a fixed value: `{name} = const \"{text}\"`");
+        match parameters {
+            [only] => format!("for a field: `{name} = \"{only}.{text}\"`; {fixed}"),
+            _ => format!("{listed}; {fixed}"),
+        }
     } else {
         listed
     };
@@ -274,7 +294,19 @@ fn transaction(args: &Args, function: &Function, mistakes: &mut Mistakes) {
             let bindings = function.bindings();
             let parameters: Vec<String> =
                 bindings.iter().map(|binding| binding.name.to_string()).collect();
-            let listed = match nearest(&wanted.to_string(), parameters.iter().map(String::as_str)) {
+            let is_mutable = |input: &&syn::FnArg| match input {
+                syn::FnArg::Typed(typed) => {
+                    matches!(&*typed.ty, Type::Reference(borrow) if borrow.mutability.is_some())
+                }
+                syn::FnArg::Receiver(_) => false,
+            };
+            let borrowed =
+                function.sig.inputs.iter().find(is_mutable).and_then(|input| match input {
+                    syn::FnArg::Typed(typed) => Some(crate::list::source(&typed.pat)),
+                    syn::FnArg::Receiver(_) => None,
+                });
+            let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
+            let listed = match borrowed.as_deref().or(near) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("add a parameter `{wanted}: &mut sqlx::PgConnection`"),
             };
@@ -305,7 +337,15 @@ fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     }
     if !may_be_result(&returns) {
         let what = format!("`{name}` does not return a `Result`");
-        mistakes.push(mistake(&returns, what, "`-> Result<.., idempotent_runtime::Error>`"));
+        let help = match &returns {
+            Type::ImplTrait(_) => {
+                "return the value, and let the handler make a response of it: `-> Result<Order, \
+                 idempotent_runtime::Error>`"
+                    .to_owned()
+            }
+            ty => format!("`-> Result<{}, idempotent_runtime::Error>`", crate::list::source(ty)),
+        };
+        mistakes.push(mistake(&returns, what, help));
         return;
     }
     let kept = match &args.mode {

@@ -33,6 +33,34 @@ pub fn optional_key<K: KeyPart>(part: &Option<K>) -> Encoded {
     Encoded::of_optional(part)
 }
 
+/// The value of a path that ends in `?`.
+pub fn option<O: IsOption>(value: &O) -> &Option<O::Part> {
+    value.as_option()
+}
+
+/// Values of paths that end in `?`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an `Option`, so its path does not end in `?`",
+    label = "always has a value",
+    note = "remove the `?`"
+)]
+pub trait IsOption {
+    /// The type of `Some`.
+    type Part;
+
+    /// Returns itself.
+    fn as_option(&self) -> &Option<Self::Part>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<K> IsOption for Option<K> {
+    type Part = K;
+
+    fn as_option(&self) -> &Option<K> {
+        self
+    }
+}
+
 /// The ambient token.
 pub fn ambient_key() -> Encoded {
     Encoded::ambient()
@@ -68,7 +96,8 @@ pub fn instance<I: IsInstance + ?Sized>(with: &I) -> Idempotency {
     message = "`with` takes an `Idempotency`, this is `{Self}`",
     label = "not an `Idempotency`, nor a pointer to one",
     note = "name a parameter or a field of type `Idempotency`, `&Idempotency` or `Arc<Idempotency>`: \
-            `with = self.idempotency`"
+            `with = self.idempotency`",
+    note = "a store becomes an instance with `Idempotency::builder().store(store).build()?`"
 )]
 pub trait IsInstance: Borrow<Idempotency> {}
 
@@ -248,6 +277,7 @@ mod sealed {
     note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to your type",
     note = "a response such as `axum::Json<T>` is made from the answer: return `T` here, and wrap it in \
             the handler: `Ok(Json(create_order(req).await?))`",
+    note = "a type parameter needs the bounds `serde::Serialize + serde::de::DeserializeOwned`",
     note = "`mode = \"reject\"` keeps no value and needs neither trait"
 )]
 pub trait Kept: Serialize + DeserializeOwned {}
@@ -260,8 +290,10 @@ impl<T: Serialize + DeserializeOwned> Kept for T {}
     message = "`{Self}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
     label = "needs `From<idempotent_runtime::Error>`",
     note = "with thiserror, add a variant: `#[error(transparent)] Idempotency(#[from] idempotent_runtime::Error)`",
-    note = "by hand: `impl From<idempotent_runtime::Error> for {Self} {{ fn from(error: \
-            idempotent_runtime::Error) -> Self {{ .. }} }}`"
+    note = "an error of your own, by hand: `impl From<idempotent_runtime::Error> for {Self} {{ fn \
+            from(error: idempotent_runtime::Error) -> Self {{ .. }} }}`",
+    note = "in place of a type of another crate: `idempotent_runtime::Error`, `anyhow::Error`, or an \
+            error of your own"
 )]
 pub trait FromRefusal: From<Error> {}
 
@@ -283,6 +315,27 @@ where
     R::Error: FromRefusal,
 {
     R::witness(AnswerPolicy::not_kept())
+}
+
+/// Errors that can be kept for a replay.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be kept for replay, which `final_errors` asks for: it needs `Serialize` \
+               and `DeserializeOwned` of serde",
+    label = "`{Self}` cannot be stored and read back",
+    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to your error type",
+    note = "in place of a type of another crate, use an error of your own"
+)]
+pub trait KeptError: Serialize + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<E: Serialize + DeserializeOwned> KeptError for E {}
+
+/// The policy that keeps final errors, too.
+pub fn final_errors<T, E: KeptError>(
+    is_final: fn(&E) -> bool,
+    answers: AnswerPolicy<T, E>,
+) -> AnswerPolicy<T, E> {
+    answers.final_errors(is_final)
 }
 
 /// Runs the body once per key.

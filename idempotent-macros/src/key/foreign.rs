@@ -17,6 +17,10 @@ pub(super) fn recognise(key: &str) -> Option<Foreign> {
         let what = format!("`${hole}` is written without `$`");
         return Some(Foreign { what, translation: key.replace("${", "{") });
     }
+    if let Some(path) = key.strip_prefix("$.") {
+        let what = "`$` is not a parameter".to_owned();
+        return Some(Foreign { what, translation: format!("req.{}", snake_fields(path)) });
+    }
     let starts = |at: usize| !key[..at].ends_with(|c: char| c.is_alphanumeric());
     if let Some(at) = key.find("#{").filter(|at| starts(*at)) {
         let hole = hole_after(&key[at..]);
@@ -82,6 +86,7 @@ mod tests {
     fn variables_of_other_languages_are_translated() {
         translated("${req.id}", "`${req.id}` is written without `$`", "{req.id}");
         translated("order:${req.id}:x", "`${req.id}` is written without `$`", "order:{req.id}:x");
+        translated("$.orderId", "`$` is not a parameter", "req.order_id");
         translated("#{req.id}", "`#{req.id}` is written without `#`", "{req.id}");
         translated("order:#{req.id}", "`#{req.id}` is written without `#`", "order:{req.id}");
         translated("#req.orderId", "`#req.orderId` is written without `#`", "req.order_id");

@@ -2,9 +2,11 @@
 //!
 //! Nothing in a path can panic: a value that may be missing is an `Option` with `?` at the end.
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, Lit, Member, UnOp};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, Lit, Member, Token, UnOp};
 
 use crate::list::source;
 use crate::mistake::mistake;
@@ -34,6 +36,14 @@ pub(super) enum Place {
 }
 
 impl FieldPath {
+    /// The field that the path takes first.
+    pub(crate) fn first_field(&self) -> Option<String> {
+        match self.steps.first()? {
+            Step::Field(Member::Named(field)) => Some(field.to_string()),
+            Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
+        }
+    }
+
     /// Returns `true` if the path is a single identifier.
     pub(crate) fn is_word(&self) -> bool {
         self.steps.is_empty() && !self.optional
@@ -164,7 +174,12 @@ impl Reader<'_> {
             Expr::Try(optional) => mistake(
                 optional.question_token,
                 format!("`?` goes once, at the end of a path in `{name}`"),
-                self.own_option(&source(&optional.expr)),
+                match unwrap(&optional.expr) {
+                    Expr::Path(_) => {
+                        format!("`{}`", self.optional(&source(self.whole).replace('?', "")))
+                    }
+                    inner => self.own_option(&source(inner)),
+                },
             ),
             Expr::Await(wait) => mistake(
                 wait.await_token,
@@ -174,6 +189,14 @@ impl Reader<'_> {
             Expr::Lit(lit) => {
                 let text = source(lit);
                 let help = match (self.place, &lit.lit) {
+                    (Place::Whole, Lit::Bool(_)) => {
+                        let what = format!("`{name}` is not a switch");
+                        let example = match name == "fingerprint" {
+                            true => "(req.amount, req.currency)",
+                            false => "req.order_id",
+                        };
+                        return mistake(lit, what, format!("`{name} = \"{example}\"`"));
+                    }
                     (Place::Whole, _) => format!("`{name} = const {text}`"),
                     (Place::Hole, Lit::Int(_)) => {
                         let what = format!("`{{{text}}}` does not stand for an argument");
@@ -214,13 +237,23 @@ impl Reader<'_> {
             }
             Expr::Binary(binary) => {
                 let op = source(&binary.op).trim().to_owned();
+                let operands = [&binary.left, &binary.right];
+                let is_word = |expr: &&Box<Expr>| matches!(unwrap(expr), Expr::Path(_));
+                let is_field = |expr: &&Box<Expr>| matches!(unwrap(expr), Expr::Field(_));
                 let help = match concatenation(binary) {
-                    Some(template) => format!("a template puts text together: `{name} = \"{template}\"`"),
-                    None => format!(
+                    Some(template) => {
+                        format!("a template puts text together: `{name} = \"{template}\"`")
+                    }
+                    None if operands.iter().all(is_word) && self.place == Place::Whole => {
+                        let text = source(binary).replace(' ', "");
+                        format!("for a fixed value: `{name} = const \"{text}\"`")
+                    }
+                    None if operands.iter().all(is_field) => format!(
                         "for several parts: `{name} = ({}, {})`",
                         source(&binary.left),
                         source(&binary.right)
                     ),
+                    None => self.own_method(&source(&binary.left)),
                 };
                 mistake(binary.op, format!("`{name}` cannot use the operator `{op}`"), help)
             }
@@ -229,25 +262,52 @@ impl Reader<'_> {
                 let help = format!("all integers are keys: `{name} = {}`", source(&cast.expr));
                 mistake(quote!(#as_token #ty), format!("`{name}` cannot cast"), help)
             }
+            Expr::Call(call) if call.args.is_empty() => mistake(
+                call,
+                format!("`{}` does not depend on the arguments of the call", source(call)),
+                format!(
+                    "a repeat call has to give the same key, so take it from the request: `{}`",
+                    self.whole("req.order_id")
+                ),
+            ),
             Expr::Call(call) => mistake(
                 &call.func,
                 format!("`{name}` cannot call the function `{}`", source(&call.func)),
                 self.own_method(&call.args.first().map(source).unwrap_or_default()),
             ),
             Expr::Array(array) => {
-                let members = array.elems.iter().map(source).collect::<Vec<_>>().join(", ");
+                let member = |expr: &Expr| match literal(expr) {
+                    Some(Lit::Str(text)) => text.value(),
+                    _ => source(expr),
+                };
+                let members = array.elems.iter().map(member).collect::<Vec<_>>().join(", ");
                 let help = match array.elems.len() {
                     1 => format!("`{}`", self.whole(&members)),
-                    _ => format!("several parts are a tuple: `{name} = ({members})`"),
+                    _ => format!("several parts are a tuple: `{name} = \"({members})\"`"),
                 };
                 mistake(array, format!("`{name}` cannot hold an array"), help)
             }
             Expr::Macro(call) => mistake(
                 &call.mac.path,
                 format!("`{name}` cannot use the macro `{}!`", source(&call.mac.path)),
-                format!("a template puts text together: `{name} = \"order:{{req.order_id}}\"`"),
+                format!(
+                    "a template puts text together: `{name} = \"{}\"`",
+                    formatted(&call.mac.tokens).as_deref().unwrap_or("order:{req.order_id}")
+                ),
             ),
-            Expr::Closure(closure) => self.not_a_path(closure, "a closure"),
+            Expr::Closure(closure) => match unwrap(&closure.body) {
+                body @ (Expr::Field(_) | Expr::MethodCall(_) | Expr::Path(_)) => mistake(
+                    closure,
+                    format!("`{name}` is a path, and not a closure that returns one"),
+                    format!("`{}`", self.whole(&source(body))),
+                ),
+                _ => self.not_a_path(closure, "a closure"),
+            },
+            Expr::Infer(infer) => mistake(
+                infer,
+                "`_` is not the name of a parameter",
+                format!("give the parameter a name, as in `id: u64`, and use it: `{name} = id`"),
+            ),
             Expr::If(_) | Expr::Match(_) | Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) => {
                 self.not_a_path(expr, "control flow")
             }
@@ -329,6 +389,21 @@ fn concatenation(binary: &syn::ExprBinary) -> Option<String> {
     // Without fixed text it may as well be a sum.
     let is_text = template.split(['{', '}']).step_by(2).any(|text| !text.is_empty());
     is_text.then_some(template)
+}
+
+/// The template for the arguments of `format!`: `order:{req.id}` for `"order:{}", req.id`.
+pub(crate) fn formatted(arguments: &TokenStream) -> Option<String> {
+    let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
+    let arguments = parser.parse2(arguments.clone()).ok()?;
+    let mut arguments = arguments.iter();
+    let Some(Lit::Str(text)) = literal(arguments.next()?) else { return None };
+    let text = text.value();
+    let mut pieces = text.split("{}");
+    let mut template = pieces.next()?.to_owned();
+    for piece in pieces {
+        template.push_str(&format!("{{{}}}{piece}", source(arguments.next()?)));
+    }
+    Some(template)
 }
 
 fn holes(members: impl Iterator<Item = String>) -> String {

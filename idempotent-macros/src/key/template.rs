@@ -53,7 +53,16 @@ fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
             }
             Err(Unbalanced(brace)) => {
                 let partner = if brace == '{' { '}' } else { '{' };
-                let help = format!("for a brace as text, double it: `{brace}{brace}`");
+                let text = template.value();
+                let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '?');
+                let open = text
+                    .rsplit_once('{')
+                    .filter(|_| brace == '{')
+                    .map(|(_, rest)| rest.find(|c| !is_path(c)).map_or(rest, |end| &rest[..end]));
+                let help = match open.filter(|path| !path.is_empty()) {
+                    Some(path) => format!("`{{{path}}}`, or for a brace as text `{{{{`"),
+                    None => format!("for a brace as text, double it: `{brace}{brace}`"),
+                };
                 return Err(mistake(template, format!("`{brace}` without `{partner}`"), help));
             }
         }

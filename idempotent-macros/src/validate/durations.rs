@@ -20,7 +20,9 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     {
         let what = "`lease` must be between `10ms` and `24h`";
         let help = match millis < *LEASES.start() {
-            true => "`lease = \"30s\"`; a lease is renewed while the body runs, and need not be exact",
+            true => {
+                "`lease = \"30s\"`; a lease is renewed while the body runs, and need not be exact"
+            }
             false => "`lease = \"30s\"`; it is renewed while the body runs, up to `max_run`",
         };
         mistakes.push(mistake(name, what, help));
@@ -29,7 +31,8 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         && lease > max_run
     {
         let what = "`max_run` is shorter than `lease`, which holds the key for longer";
-        let help = "a lease is short and renewed up to `max_run`: `lease = \"30s\", max_run = \"1h\"`";
+        let help =
+            "a lease is short and renewed up to `max_run`: `lease = \"30s\", max_run = \"1h\"`";
         mistakes.push(mistake(name, what, help));
     }
     let words = [

@@ -90,7 +90,12 @@ impl Duration {
             }
             (Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }), _) => {
                 let what = format!("`{name}` must not be negative");
-                Err(mistake(value, what, format!("`{name} = {}`", source(expr))))
+                let help = match source(expr).as_str() {
+                    // As in the commands of Redis.
+                    "1" => format!("nothing is kept forever; for a long time: `{name} = \"365d\"`"),
+                    positive => format!("`{name} = {positive}`"),
+                };
+                Err(mistake(value, what, help))
             }
             (Expr::Binary(_), _) => {
                 let what =
@@ -210,7 +215,12 @@ impl Refused<'_> {
         };
         match self {
             Self::NoNumber | Self::TooLong => {
-                let help = propose(format!("`{name} = \"5m\"`"));
+                let is_constant = value.contains(char::is_uppercase)
+                    && syn::parse_str::<syn::ExprPath>(value).is_ok();
+                let help = match is_constant && proposal.is_none() {
+                    true => format!("a constant stands without quotes: `{name} = {value}`"),
+                    false => propose(format!("`{name} = \"5m\"`")),
+                };
                 (format!("`\"{value}\"` is not a duration"), help)
             }
             Self::Negative(positive) => {
@@ -247,13 +257,17 @@ impl Refused<'_> {
 }
 
 fn too_long(name: &Ident, at: impl ToTokens) -> syn::Error {
-    mistake(at, format!("`{name}` is too long"), format!("`{name} = \"7d\"`"))
+    mistake(at, format!("`{name}` is too long"), format!("`{name} = \"3650d\"`"))
 }
 
 /// `5m` for `5 minutes`, `1h30m` for `1 hour 30 min` and `PT1H30M`.
 fn translated(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
-    let mut rest = text.strip_prefix("pt").unwrap_or(&text);
+    let text = match text.strip_prefix('p') {
+        Some(iso) => iso.replace('t', ""),
+        None => text,
+    };
+    let mut rest = text.as_str();
     let mut short = String::new();
     while !rest.is_empty() {
         let is_number = |c: char| c.is_ascii_digit() || c == '_';
@@ -296,7 +310,9 @@ fn product(expr: &Expr) -> Option<u64> {
 fn shortest(seconds: u64) -> String {
     let units = UNITS.iter().rev().filter(|(_, millis)| millis.is_multiple_of(1_000));
     let mut whole = units.filter(|(_, millis)| seconds.is_multiple_of(millis / 1_000));
-    whole.next().map_or_else(String::new, |(unit, millis)| format!("{}{unit}", seconds / (millis / 1_000)))
+    whole
+        .next()
+        .map_or_else(String::new, |(unit, millis)| format!("{}{unit}", seconds / (millis / 1_000)))
 }
 
 /// `"90m"` for `1.5` hours.
@@ -520,13 +536,20 @@ mod tests {
             parse_quote!("99999999999999999999s"),
             parse_quote!("18446744073709551615d"),
         ] {
-            error(value, "`expire` is too long", "`expire = \"7d\"`");
+            error(value, "`expire` is too long", "`expire = \"3650d\"`");
         }
     }
 
     #[test]
     fn other_things_are_not_durations() {
-        for (text, help) in [("", "5m"), ("five", "5m"), ("m", "5m"), ("h5", "5m"), ("PT90S", "90s")] {
+        for (text, help) in [
+            ("", "5m"),
+            ("five", "5m"),
+            ("m", "5m"),
+            ("h5", "5m"),
+            ("PT90S", "90s"),
+            ("P1DT2H", "1d2h"),
+        ] {
             error(
                 parse_quote!(#text),
                 &format!("`\"{text}\"` is not a duration"),

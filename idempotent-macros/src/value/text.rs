@@ -46,7 +46,9 @@ impl Value for Message {
             (_, Some(Lit::Str(_))) | (Expr::Path(_), None) => Ok(Self::Fixed(value.clone())),
             (Expr::Macro(call), None) if call.mac.path.is_ident("format") => {
                 let what = format!("`{name}` is a template itself");
-                Err(mistake(&call.mac.path, what, format!("`{name} = \"order {{req.order_id}} exists\"`")))
+                let template = key::formatted(&call.mac.tokens);
+                let template = template.as_deref().unwrap_or("order {req.order_id} exists");
+                Err(mistake(&call.mac.path, what, format!("`{name} = \"{template}\"`")))
             }
             (Expr::Macro(_), None) => Ok(Self::Fixed(value.clone())),
             _ => Err(mistake(value, format!("`{name}` takes a string"), help)),
@@ -123,10 +125,14 @@ mod tests {
         assert_eq!(message(parse_quote!("{{}}")), None);
         assert_eq!(
             message(parse_quote!("order {req.id exists")).unwrap(),
-            "`{` without `}`\nhelp: for a brace as text, double it: `{{`"
+            "`{` without `}`\nhelp: `{req.id}`, or for a brace as text `{{`"
         );
-        assert!(message(parse_quote!("{req.note?}")).unwrap().starts_with("`message` shows values"));
-        assert!(message(parse_quote!(format!("a"))).unwrap().starts_with("`message` is a template"));
+        assert!(
+            message(parse_quote!("{req.note?}")).unwrap().starts_with("`message` shows values")
+        );
+        assert!(
+            message(parse_quote!(format!("a"))).unwrap().starts_with("`message` is a template")
+        );
         assert!(message(parse_quote!("")).unwrap().starts_with("`message` is empty"));
         assert!(message(parse_quote!(3)).unwrap().starts_with("`message` takes a string"));
     }

@@ -50,9 +50,11 @@ pub use writer::{Group, KeyWriter};
     message = "`{Self}` cannot be part of an idempotency key",
     label = "not a key part",
     note = "a type of your own: add `#[derive(idempotent_runtime::KeyPart)]` to it",
-    note = "a type of another crate that displays its identity: end the path with `.to_string()`; in a \
-            struct that derives `KeyPart`, add `#[key_part(display)]` to the field, or `#[key_part(skip)]`",
+    note = "a type of another crate: end the path with a method that gives its identity, such as \
+            `.to_string()` or `.as_secs()`; in a struct that derives `KeyPart`, add \
+            `#[key_part(display)]` to the field, or `#[key_part(skip)]`",
     note = "an `Option`: end the path with `?`",
+    note = "a future: await it in the caller, and pass the value as a parameter",
     note = "floats and unordered collections: use an integer such as cents, a `BTreeMap` or a sorted `Vec`"
 )]
 pub trait KeyPart {
