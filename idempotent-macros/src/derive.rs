@@ -12,7 +12,7 @@ use syn::{Data, DeriveInput, Fields, Path, Variant, parse_quote};
 
 use self::fields::{kept_fields, names_in};
 use self::options::TypeOptions;
-use crate::list::source;
+use crate::list::type_source;
 use crate::mistake::{Mistakes, mistake};
 
 pub(crate) fn key_part(item: TokenStream) -> TokenStream {
@@ -91,7 +91,7 @@ fn encode_struct(
         (Fields::Unnamed(all), [field]) if all.unnamed.len() == 1 => {
             if let Some(value) = field.option() {
                 let what = "a newtype is encoded as its field, and an `Option` is no key by itself";
-                let value = source(value);
+                let value = type_source(value);
                 let help =
                     format!("`struct {name}({value});`, and `Option<{name}>` where it is used");
                 mistakes.push(mistake(&field.field.ty, what, help));

@@ -74,6 +74,17 @@ impl Function {
         self.sig.inputs.iter().find_map(named).unwrap_or_else(|| name.clone())
     }
 
+    /// The type of a parameter that is a plain name.
+    pub(crate) fn type_of(&self, name: &Ident) -> Option<&Type> {
+        self.sig.inputs.iter().find_map(|input| match input {
+            FnArg::Typed(typed) => match &*typed.pat {
+                syn::Pat::Ident(pattern) if pattern.ident == *name => Some(&*typed.ty),
+                _ => None,
+            },
+            FnArg::Receiver(_) => None,
+        })
+    }
+
     pub(crate) fn receiver(&self) -> Option<&Receiver> {
         self.sig.receiver()
     }

@@ -16,6 +16,7 @@ mod derive;
 mod expand;
 mod function;
 mod key;
+mod key_types;
 mod list;
 mod mistake;
 mod runtime;

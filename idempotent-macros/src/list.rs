@@ -316,3 +316,8 @@ pub(crate) fn source(tokens: &impl ToTokens) -> String {
     }
     text
 }
+
+/// A type roughly as it was written, for help texts.
+pub(crate) fn type_source(ty: &syn::Type) -> String {
+    source(ty).replace(" < ", "<").replace("< ", "<").replace(" >", ">")
+}

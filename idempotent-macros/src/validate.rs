@@ -9,6 +9,8 @@ use syn::{ReturnType, Type};
 use crate::args::{self, Args};
 use crate::function::{self, Function, Shape};
 use crate::key::{FieldPath, Key};
+use crate::key_types::NoKey;
+use crate::list::{source, type_source};
 use crate::mistake::{Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
 use crate::value::{Given, Message, Mode, Parameter};
@@ -67,7 +69,7 @@ fn kind(function: &Function) -> syn::Result<()> {
         }
         let what = format!("`{name}` is not async");
         let help = match function.future_output() {
-            Some(output) => format!("`async fn {name}(..) -> {}`", crate::list::source(&output)),
+            Some(output) => format!("`async fn {name}(..) -> {}`", type_source(&output)),
             None => format!("`async fn {name}(..)`"),
         };
         return Err(mistake(sig.fn_token, what, help));
@@ -177,6 +179,15 @@ fn roots(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) 
             let at = key.at(path);
             mistakes.push(not_a_parameter(at, name, path, &parameters, &function.sig.ident));
             reported.push(root);
+        } else if name != "message" && path.is_word() {
+            let no_key = function.type_of(&path.root).and_then(NoKey::of);
+            mistakes.extend(no_key.map(|no_key| {
+                let help = match no_key {
+                    NoKey::Option => format!("refuse a call without it: `{root}?`"),
+                    no_key => no_key.remedy(),
+                };
+                mistake(key.at(path), no_key.problem(), help)
+            }));
         }
     }
 }
@@ -302,7 +313,7 @@ fn transaction(args: &Args, function: &Function, mistakes: &mut Mistakes) {
             };
             let borrowed =
                 function.sig.inputs.iter().find(is_mutable).and_then(|input| match input {
-                    syn::FnArg::Typed(typed) => Some(crate::list::source(&typed.pat)),
+                    syn::FnArg::Typed(typed) => Some(source(&typed.pat)),
                     syn::FnArg::Receiver(_) => None,
                 });
             let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
@@ -343,7 +354,7 @@ fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
                  idempotent_runtime::Error>`"
                     .to_owned()
             }
-            ty => format!("`-> Result<{}, idempotent_runtime::Error>`", crate::list::source(ty)),
+            ty => format!("`-> Result<{}, idempotent_runtime::Error>`", type_source(ty)),
         };
         mistakes.push(mistake(&returns, what, help));
         return;

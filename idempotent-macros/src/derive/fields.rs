@@ -7,7 +7,8 @@ use syn::visit::Visit;
 use syn::{Data, Field, Fields, GenericArgument, Member, Path, PathArguments, Type};
 
 use super::options::FieldOptions;
-use crate::mistake::Mistakes;
+use crate::key_types::NoKey;
+use crate::mistake::{Mistakes, mistake};
 
 /// A field that is part of the key.
 pub(super) struct Kept<'a> {
@@ -88,11 +89,22 @@ pub(super) fn kept_fields<'a>(
     let mut kept = Vec::new();
     for (member, field) in fields.members().zip(fields) {
         let options = mistakes.take(FieldOptions::read(&field.attrs)).unwrap_or_default();
+        if !options.skip && !options.display {
+            check(field, mistakes);
+        }
         if !options.skip {
             kept.push(Kept { field, member, runtime, display: options.display });
         }
     }
     kept
+}
+
+/// Refuses a type that is known to be no part of a key.
+fn check(field: &Field, mistakes: &mut Mistakes) {
+    if let Some(no_key) = NoKey::of(&field.ty).filter(|no_key| *no_key != NoKey::Option) {
+        let help = format!("{}, or leave the field out: `#[key_part(skip)]`", no_key.remedy());
+        mistakes.push(mistake(&field.ty, no_key.problem(), help));
+    }
 }
 
 /// The names in the types of the fields whose options pass, among them type parameters.

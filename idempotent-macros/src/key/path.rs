@@ -176,7 +176,7 @@ impl Reader<'_> {
                 format!("`?` goes once, at the end of a path in `{name}`"),
                 match unwrap(&optional.expr) {
                     Expr::Path(_) => {
-                        format!("`{}`", self.optional(&source(self.whole).replace('?', "")))
+                        format!("`{}`", self.optional(&source(self.whole).replace([' ', '?'], "")))
                     }
                     inner => self.own_option(&source(inner)),
                 },
