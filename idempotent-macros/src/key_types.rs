@@ -50,10 +50,10 @@ impl NoKey {
     pub(crate) fn problem(self) -> String {
         match self {
             Self::Float(ty) => {
-                format!("a `{ty}` is no part of a key: equal amounts may differ in their last bit")
+                format!("`{ty}` is no part of a key: equal amounts may differ in their last bit")
             }
             Self::Unordered(ty, _) => {
-                format!("a `{ty}` is no part of a key: its order changes from run to run")
+                format!("`{ty}` is no part of a key: its order changes from run to run")
             }
             Self::Option => {
                 "an `Option` is no key: all calls without a value would share one".to_owned()

@@ -9,8 +9,8 @@ use crate::function::Function;
 use crate::mistake::{Mistakes, mistake};
 use crate::value::{Given, Length, Wait};
 
-/// The shortest lease that can be renewed in time, and the longest one. The runtime has the same
-/// bounds, and a test there compares the two.
+/// The shortest lease that can be renewed in time, and the longest one, in milliseconds. The site
+/// refuses what is outside of the bounds of the runtime, and `tests/shapes/durations.rs` uses both.
 const LEASES: std::ops::RangeInclusive<u64> = 10..=86_400_000;
 
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
