@@ -237,9 +237,9 @@ impl Reader<'_> {
             }
             Expr::Binary(binary) => {
                 let op = source(&binary.op).trim().to_owned();
-                let operands = [&binary.left, &binary.right];
-                let is_word = |expr: &&Box<Expr>| matches!(unwrap(expr), Expr::Path(_));
-                let is_field = |expr: &&Box<Expr>| matches!(unwrap(expr), Expr::Field(_));
+                let operands: [&Expr; 2] = [&binary.left, &binary.right];
+                let is_word = |expr: &&Expr| matches!(unwrap(expr), Expr::Path(_));
+                let is_field = |expr: &&Expr| matches!(unwrap(expr), Expr::Field(_));
                 let help = match concatenation(binary) {
                     Some(template) => {
                         format!("a template puts text together: `{name} = \"{template}\"`")

@@ -60,10 +60,10 @@ fn millis(given: &Option<Given<Length>>) -> Option<u64> {
     given.as_ref()?.ok()?.millis()
 }
 
-fn word<'a, T>(
-    given: &'a Option<Given<T>>,
+fn word<T>(
+    given: &Option<Given<T>>,
     word: impl Fn(&T) -> Option<&Ident>,
-) -> Option<(&'a Ident, &'a Ident)> {
+) -> Option<(&Ident, &Ident)> {
     let given = given.as_ref()?;
     Some((&given.name, word(given.ok()?)?))
 }
