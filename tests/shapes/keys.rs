@@ -132,6 +132,11 @@ async fn whole_argument(whole: (u64, Vec<Sku>)) -> Result<u64, Error> {
     Ok(whole.0)
 }
 
+#[idempotent(key = "req.id", mode = "reject", message = "{{{req.key()}}} of {req.pair.0} is taken")]
+async fn message(req: Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
     let request = |id| Request {
@@ -149,6 +154,9 @@ pub(crate) async fn main() {
     assert_eq!(optional_method(request(1)).await.unwrap(), "note");
     assert_eq!(template(request(1)).await.unwrap(), 1);
     assert_eq!(tuple(request(1)).await.unwrap(), 1);
+    assert_eq!(message(request(7)).await.unwrap(), 7);
+    let refused = message(request(7)).await.unwrap_err();
+    assert_eq!(refused.message(), "{request-7} of 7 is taken");
     assert_eq!(constant().await.unwrap(), 1);
     assert_eq!(constant_path().await.unwrap(), 1);
     let arc = Arc::new(Sku("s".to_owned()));
