@@ -6,31 +6,49 @@
 //!
 //! The first look takes a connection from the pool and opens it to others; the last one that is under
 //! way on it gives it back. So one look after the other costs what it would cost alone, and no
-//! connection is kept for looks.
+//! connection is kept for looks: while a caller waits for a connection, looks are sent behind others
+//! only on one that has just been opened to them, and the rest of them wait for their turn as well.
+//!
+//! A look that was sent behind others and is lost with their connection, or waits for long, is sent
+//! again by itself. So a connection that has died, or whose answers are held up by a caller who does
+//! not take its own, fails no more calls than it would alone.
 
+use super::errors::is_lost_connection;
 use super::lock;
 use super::pool::{Checkout, Pool};
 use super::watchdog::TooLate;
 use crate::client::{Param, Row, SqlError};
 use idempotent_runtime::store::StoreError;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 /// The number of looks that are sent on one connection before another one is opened to them. A server
 /// process answers one at a time: a higher number wakes both sides less often, a lower one leaves fewer
 /// processors of the server idle.
 const DEPTH: usize = 8;
+/// The part of the time limit for which a look waits behind others.
+const SHARED_PATIENCE: u32 = 4;
 
 /// The connections of one runtime on which looks are under way.
 #[derive(Default)]
-pub(super) struct Looks(Mutex<Vec<Weak<Shared>>>);
+pub(super) struct Looks {
+    connections: Mutex<Vec<Weak<Shared>>>,
+    /// The number of callers that wait for a connection. Relaxed: a look that misses one makes it wait
+    /// for one look more.
+    waiting: AtomicUsize,
+}
 
 /// A connection that looks share. It goes back to the pool with the last of them.
 struct Shared {
     checkout: Checkout,
     statement: tokio_postgres::Statement,
+    /// The number of looks that were sent on it since it was opened to them.
+    looks: AtomicUsize,
     /// A look ended before its answer came: its caller went away.
     is_unanswered: AtomicBool,
+    /// A look waited for long behind others: no more are sent.
+    is_slow: AtomicBool,
     /// An answer did not come in time.
     is_silent: AtomicBool,
 }
@@ -41,6 +59,8 @@ pub(super) enum LookError {
     NotSent(StoreError),
     /// The server refused it, or did not answer.
     Sent(SqlError),
+    /// The connection that it shared was lost or slow, which others may have caused.
+    Shared,
 }
 
 impl Looks {
@@ -51,14 +71,12 @@ impl Looks {
         text: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, LookError> {
-        let shared = match self.join() {
-            Some(shared) => shared,
-            None => self.open(pool, text).await?,
-        };
-        let mut look = Look { shared: &shared, is_answered: false };
-        let answer = shared.checkout.query_shared(&shared.statement, params).await;
-        look.is_answered = true;
-        match answer {
+        if let Some(shared) = self.join() {
+            return shared.look_behind(params).await;
+        }
+        let shared = self.open(pool, text).await?;
+        let patience = shared.checkout.patience();
+        match shared.look(params, patience).await {
             Ok(answer) => answer.map_err(LookError::Sent),
             Err(TooLate) => {
                 shared.is_silent.store(true, Relaxed);
@@ -67,29 +85,77 @@ impl Looks {
         }
     }
 
+    /// Takes note of a caller that waits for a connection until this is dropped.
+    pub(super) fn make_way(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Relaxed);
+        Waiting(&self.waiting)
+    }
+
     /// A connection on which others are under way.
     fn join(&self) -> Option<Arc<Shared>> {
-        let mut connections = lock(&self.0);
+        // Dropped after the lock is: the last look on a connection may have ended meanwhile, and
+        // giving it back takes locks.
+        let mut passed_over = Vec::new();
+        let mut connections = lock(&self.connections);
         connections.retain(|shared| shared.strong_count() > 0);
+        let is_awaited = self.waiting.load(Relaxed) > 0;
         // A count may be outdated at once: the depth is not a limit.
         let shallow = connections.iter().filter(|shared| shared.strong_count() < DEPTH);
-        shallow.filter_map(Weak::upgrade).find(|shared| shared.is_usable())
+        for shared in shallow.filter_map(Weak::upgrade) {
+            let is_due = is_awaited && shared.looks.load(Relaxed) >= DEPTH;
+            if shared.is_usable() && !is_due {
+                shared.looks.fetch_add(1, Relaxed);
+                return Some(shared);
+            }
+            passed_over.push(shared);
+        }
+        None
     }
 
     async fn open(&self, pool: &Pool, text: &str) -> Result<Arc<Shared>, LookError> {
         let mut checkout = pool.checkout().await.map_err(LookError::NotSent)?;
         let statement = checkout.prepare(text).await.map_err(LookError::Sent)?;
-        let (is_unanswered, is_silent) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Arc::new(Shared { checkout, statement, is_unanswered, is_silent });
-        lock(&self.0).push(Arc::downgrade(&shared));
+        let shared = Arc::new(Shared {
+            checkout,
+            statement,
+            looks: AtomicUsize::new(1),
+            is_unanswered: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
+        });
+        lock(&self.connections).push(Arc::downgrade(&shared));
         Ok(shared)
     }
 }
 
 impl Shared {
-    /// `false` if the connection is closed, or about to be.
+    /// `false` if the connection is slow or closed, or about to be.
     fn is_usable(&self) -> bool {
-        !self.is_silent.load(Relaxed) && !self.checkout.is_closed()
+        !self.is_slow.load(Relaxed) && !self.is_silent.load(Relaxed) && !self.checkout.is_closed()
+    }
+
+    async fn look(
+        &self,
+        params: &[Param<'_>],
+        patience: Duration,
+    ) -> Result<Result<Vec<Row>, SqlError>, TooLate> {
+        let mut look = Look { shared: self, is_answered: false };
+        let answer = self.checkout.query_shared(&self.statement, params, patience).await;
+        look.is_answered = answer.is_ok();
+        answer
+    }
+
+    /// Runs a look behind others, whose faults are not its own.
+    async fn look_behind(&self, params: &[Param<'_>]) -> Result<Vec<Row>, LookError> {
+        let patience = self.checkout.patience() / SHARED_PATIENCE;
+        match self.look(params, patience).await {
+            Ok(Err(error)) if is_lost_connection(&error) => Err(LookError::Shared),
+            Ok(answer) => answer.map_err(LookError::Sent),
+            Err(TooLate) => {
+                self.is_slow.store(true, Relaxed);
+                Err(LookError::Shared)
+            }
+        }
     }
 }
 
@@ -101,6 +167,15 @@ impl Drop for Shared {
         } else if self.is_unanswered.load(Relaxed) {
             self.checkout.under_way();
         }
+    }
+}
+
+/// A caller that waits for a connection.
+pub(super) struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

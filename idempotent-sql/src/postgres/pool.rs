@@ -115,6 +115,7 @@ impl Pool {
     }
 
     async fn wait_for_permit(&self, lane: &Lane) -> Result<OwnedSemaphorePermit, StoreError> {
+        let _waiting = lane.looks.make_way();
         let permit = timeout(self.settings.timeout, Arc::clone(&lane.permits).acquire_owned());
         match permit.await {
             Ok(Ok(permit)) => Ok(permit),
@@ -310,7 +311,7 @@ impl Checkout {
 
     /// The time for which a statement is waited for: a little longer than the server's own limit, which
     /// says what happened.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         self.deadline + self.deadline / 4
     }
 
@@ -332,9 +333,10 @@ impl Checkout {
         &self,
         statement: &tokio_postgres::Statement,
         params: &[Param<'_>],
+        patience: Duration,
     ) -> Result<Result<Vec<Row>, SqlError>, TooLate> {
         let answer = self.client().run_prepared(statement, params);
-        self.lane.watchdog.within(self.patience(), answer).await
+        self.lane.watchdog.within(patience, answer).await
     }
 
     pub(super) fn is_closed(&self) -> bool {
