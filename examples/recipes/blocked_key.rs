@@ -119,18 +119,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     BANK.asked_for(3).await;
     clock.advance(idem.config().lease);
 
+    let mut refusals = Vec::new();
     for transfer in [1, 2, 3] {
         let error = wire_money(transfer).await.unwrap_err();
         println!("{error}");
         assert_eq!(error.kind(), ErrorKind::Indeterminate);
         assert_eq!(error.disposition(), Disposition::AskOperator);
+        refusals.push(error.to_string());
     }
     assert_eq!([1, 2, 3].map(|it| BANK.requests_for(it)), [1, 1, 1], "nothing is tried again");
 
     let records = blocked(&idem).await?;
     assert_eq!(records.len(), 3);
     for record in &records {
-        let text = record.key.as_str();
+        let (text, hash) = (record.key.as_str(), record.key.hashed());
+        assert!(refusals.iter().any(|refusal| refusal.contains(&hash)), "{hash} is in no error");
         // The key ends with the number of the transfer, by which the operator asks the bank.
         let receipt = (!text.ends_with("|2")).then(|| "receipt from the books".to_owned());
         assert_eq!(settle(&idem, record, receipt.as_ref()).await?, Resolved::Done);

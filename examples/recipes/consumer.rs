@@ -12,7 +12,6 @@ use idempotent_queue::{Consumer, ConsumerError, Deliveries, Message};
 use idempotent_runtime::{Idempotency, idempotent, retention};
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
-use std::time::Duration;
 
 #[derive(Deserialize)]
 struct Order {
@@ -50,12 +49,7 @@ async fn on_order(order: Order) -> Result<(), OrderError> {
 }
 
 async fn consume(idem: &Idempotency, orders: impl Deliveries) -> Result<(), ConsumerError> {
-    Consumer::new(idem, "orders")
-        .concurrency(16)
-        .max_attempts(5)
-        .backoff(Duration::from_millis(10), Duration::from_secs(60))
-        .run(orders, on_order)
-        .await
+    Consumer::new(idem, "orders").concurrency(16).max_attempts(5).run(orders, on_order).await
 }
 
 static WAREHOUSE: Warehouse = Warehouse(Mutex::new(Vec::new()));

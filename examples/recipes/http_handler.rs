@@ -34,7 +34,7 @@ async fn create_order(Json(order): Json<Order>) -> Json<Done> {
 }
 
 /// The key is the client's: without `key`, the function takes the one that the layer has read.
-#[idempotent(mode = "strong", fingerprint = "(order.id, order.address)")]
+#[idempotent(mode = "strong", expire = "24h", fingerprint = "(order.id, order.address)")]
 async fn write_invoice(order: Order) -> Result<Done, Error> {
     Ok(Done { number: work(&order.address) })
 }
@@ -44,7 +44,7 @@ async fn create_invoice(Json(order): Json<Order>) -> Result<Json<Done>, Error> {
 }
 
 /// The key is the order's: one shipment, whoever asks for it and however often.
-#[idempotent(key = "order.id", mode = "strong", fingerprint = "order.address")]
+#[idempotent(key = "order.id", mode = "strong", expire = "24h", fingerprint = "order.address")]
 async fn ship_order(order: Order) -> Result<Done, Error> {
     Ok(Done { number: work(&order.address) })
 }

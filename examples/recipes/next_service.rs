@@ -27,7 +27,13 @@ enum OrderError {
     Refused(#[from] Error),
 }
 
-#[idempotent(name = "orders.create", key = "order", mode = "strong", expire = "24h")]
+#[idempotent(
+    name = "orders.create",
+    key = "order",
+    fingerprint = "cents",
+    mode = "strong",
+    expire = "24h"
+)]
 async fn create_order(shop: &Shop, order: u64, cents: u64) -> Result<String, OrderError> {
     let mut request = shop.http.post(&shop.charges).body(format!(r#"{{"cents":{cents}}}"#));
     if let Some(attempt) = current() {

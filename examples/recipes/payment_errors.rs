@@ -53,8 +53,9 @@ struct Receipt {
 )]
 async fn charge(provider: &Provider, payment: &Payment) -> Result<Receipt, PaymentError> {
     // The same key in every attempt, so the provider charges once.
-    let key = current().map(|attempt| attempt.derived_key("provider.charge"));
-    provider.charge(&key.unwrap_or_default(), payment.card, payment.cents).await
+    let derived = current().map(|attempt| attempt.derived_key("provider.charge"));
+    let key = derived.as_deref().unwrap_or(&payment.id);
+    provider.charge(key, payment.card, payment.cents).await
 }
 
 /// A payment provider, which remembers requests by their key as real ones do.

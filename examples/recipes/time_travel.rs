@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// A service as it may be in any program: it is given its instance and its mail server.
-#[derive(Clone)]
 struct Newsletter {
     idem: Idempotency,
     mail: Arc<MailServer>,
@@ -29,7 +28,6 @@ impl Newsletter {
         mode = "strong",
         expire = "30d",
         lease = "30s",
-        wait = "1m",
         with = self.idem
     )]
     async fn welcome(&self, address: &str) -> Result<u32, Error> {
@@ -74,6 +72,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use idempotent_runtime::Begin;
     use idempotent_runtime::store::{MemoryOptions, MemoryStore, Store};
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -105,18 +104,18 @@ mod tests {
             Newsletter { idem: builder.build().unwrap(), mail: Arc::new(mail) }
         };
         let (frozen, healthy) = (process(&frozen_clock, true), process(&clock, false));
-        let call = |letters: &Newsletter| {
-            let letters = letters.clone();
-            tokio::spawn(async move { letters.welcome("ada@example.com").await })
-        };
-        let hanging = call(&frozen);
-        while frozen.mail.mails() == 0 {
+        let mail = Arc::clone(&frozen.mail);
+        let hanging = tokio::spawn(async move { frozen.welcome("ada@example.com").await });
+        while mail.mails() == 0 {
             tokio::task::yield_now().await;
         }
 
-        let waiting = call(&healthy);
-        clock.advance(30 * SECOND);
-        assert_eq!(waiting.await.unwrap().unwrap(), 1);
+        clock.advance(29 * SECOND);
+        let record = healthy.idem.operation("newsletter.welcome").key("ada@example.com");
+        assert!(matches!(record.begin().await.unwrap(), Begin::InFlight { .. }), "still held");
+
+        clock.advance(SECOND);
+        assert_eq!(healthy.welcome("ada@example.com").await.unwrap(), 1);
         assert_eq!(healthy.mail.mails(), 1, "it ran the body itself");
         hanging.abort();
     }
