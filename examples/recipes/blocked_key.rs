@@ -11,13 +11,18 @@ use idempotent_runtime::protocol::Resolved;
 use idempotent_runtime::store::{Claim, Filter, Listed, MemoryOptions, MemoryStore, State, Store};
 use idempotent_runtime::testing::{ManualClock, scoped};
 use idempotent_runtime::{
-    Abandon, Disposition, Error, ErrorKind, Idempotency, Resolution, idempotent,
+    Abandon, Disposition, Error, ErrorKind, Idempotency, Resolution, idempotent, retention,
 };
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// Answers with the bank's receipt.
-#[idempotent(name = "money.wire", key = "transfer", mode = "strong", abandon = "block")]
+#[idempotent(
+    name = "money.wire",
+    key = "transfer",
+    mode = "strong",
+    expire = retention::PAYMENTS,
+    abandon = "block"
+)]
 async fn wire_money(transfer: u64) -> Result<String, Error> {
     BANK.wire(transfer).await
 }
@@ -52,7 +57,7 @@ async fn settle(
     record: &Listed,
     receipt: Option<&String>,
 ) -> Result<Resolved, Error> {
-    let handle = idem.record(&record.key).expire(Duration::from_secs(24 * 3_600));
+    let handle = idem.record(&record.key).expire(retention::PAYMENTS);
     match receipt {
         // It took place: this is the answer for everybody who asks again.
         Some(receipt) => handle.resolve(Resolution::Succeeded(Some(receipt))).await,
