@@ -41,6 +41,7 @@ mod extract;
 mod form;
 mod gather;
 mod grpc;
+pub mod guide;
 pub mod header;
 mod headers;
 mod identity;

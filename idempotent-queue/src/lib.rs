@@ -69,26 +69,13 @@
 //! A [`Producer`] sends a message once per business id. A [`Schedule`] runs a job once per period, whatever
 //! the number of processes.
 
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/queues.md")]
-mod documented {}
-#[cfg(all(doctest, feature = "kafka"))]
-#[doc = include_str!("../../docs/queues-kafka.md")]
-mod documented_kafka {}
-
-#[cfg(all(doctest, feature = "rabbitmq"))]
-#[doc = include_str!("../../docs/queues-rabbitmq.md")]
-mod documented_rabbitmq {}
-#[cfg(all(doctest, feature = "nats"))]
-#[doc = include_str!("../../docs/queues-nats.md")]
-mod documented_nats {}
-
 pub mod consumer;
 pub mod decode;
 pub mod delivery;
 pub mod encode;
 mod error;
 pub mod format;
+pub mod guide;
 mod health;
 #[cfg(feature = "kafka")]
 pub mod kafka;

@@ -47,6 +47,7 @@ mod effects;
 mod engine;
 mod error;
 mod fingerprint;
+pub mod guide;
 #[cfg(feature = "ids")]
 pub mod ids;
 mod install;

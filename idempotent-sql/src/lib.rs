@@ -84,6 +84,7 @@ mod columns;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod dialect;
 pub mod entity;
+pub mod guide;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod listing;
 mod mark;
@@ -120,13 +121,9 @@ pub use transact::{
 };
 pub use transitions::{StateMachine, Transitions};
 
-/// Documents of the repository, which so compile, and run where they need no server.
+/// Recipes of the repository: they compile, and run where they need no server.
 #[cfg(all(doctest, feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
-mod documents {
-    #[doc = include_str!("../../docs/exactly-once.md")]
-    mod exactly_once {}
-    #[doc = include_str!("../../docs/outbox.md")]
-    mod outbox {}
+mod recipes {
     #[doc = include_str!("../../docs/recipes/import.md")]
     mod import {}
     #[doc = include_str!("../../docs/recipes/payment.md")]
