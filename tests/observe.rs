@@ -2,15 +2,49 @@
 #![allow(missing_docs)]
 
 use idempotent_runtime::observe::{Ending, names};
-use idempotent_runtime::store::StoreErrorKind;
-use idempotent_runtime::testing::{Fault, Verb};
-use idempotent_runtime::{AnswerPolicy, Error, Fingerprint, Mode, OnStoreError};
+use idempotent_runtime::store::{MemoryOptions, MemoryStore, StoreErrorKind};
+use idempotent_runtime::testing::{Fault, FaultStore, ManualClock, Verb};
+use idempotent_runtime::{
+    AnswerPolicy, Begin, Error, Fingerprint, Idempotency, Mode, OnStoreError,
+};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use support::{Bench, OwnError, poll_at_most, remote, until};
+use support::{
+    Bench, EXPIRE, LEASE, OwnError, poll_at_most, remote, strong, until, while_time_passes,
+};
 
 type Counts = BTreeMap<String, u64>;
+
+/// The values that a metric has had, by its labels. A gauge counts as what it was set to, a histogram
+/// as the number of its values.
+struct Seen {
+    snapshotter: Snapshotter,
+    values: BTreeMap<(String, Vec<String>), f64>,
+}
+
+impl Seen {
+    fn new(snapshotter: Snapshotter) -> Self {
+        Self { snapshotter, values: BTreeMap::new() }
+    }
+
+    /// The value of a metric with these labels, 0 if it has none.
+    fn value(&mut self, name: &str, labels: &[&str]) -> f64 {
+        // A snapshot sets everything to 0.
+        for (key, _, _, value) in self.snapshotter.snapshot().into_vec() {
+            let labels = key.key().labels().map(|label| label.value().to_owned()).collect();
+            let known = self.values.entry((key.key().name().to_owned(), labels)).or_default();
+            *known += match value {
+                DebugValue::Counter(count) => count as f64,
+                DebugValue::Gauge(set) if set.into_inner() > 0.0 => set.into_inner() - *known,
+                DebugValue::Gauge(_) => 0.0,
+                DebugValue::Histogram(values) => values.len() as f64,
+            };
+        }
+        let labels = labels.iter().map(|&label| label.to_owned()).collect();
+        self.values.get(&(name.to_owned(), labels)).copied().unwrap_or_default()
+    }
+}
 
 /// Counts of each outcome since the last call.
 fn outcomes(snapshotter: &Snapshotter) -> Counts {
@@ -140,14 +174,20 @@ fn rare_events_and_times_are_measured() {
             let bench = remote();
             bench.store.fault_at(Verb::Complete, 1, Fault::Before(StoreErrorKind::Undecodable));
             call(&bench, "given up").await.unwrap();
+            let held = bench.idem.operation("o").key("t").begin().await.unwrap();
+            let duplicate = || bench.idem.operation("o").key("t");
+            let ok = || async { Ok::<u8, Error>(1) };
+            duplicate().mode(Mode::Reject).run(ok()).await.unwrap_err();
+            let waits = duplicate().wait(Duration::from_millis(50)).run(ok());
+            while_time_passes(|time| bench.clock.advance(time), waits).await.unwrap_err();
+            drop(held);
         });
     });
-    let seen: Vec<String> = snapshotter
-        .snapshot()
-        .into_vec()
-        .into_iter()
-        .map(|(key, ..)| key.key().name().to_owned())
-        .collect();
+    let mut counted = Seen::new(snapshotter);
+    assert_eq!(counted.value(names::WAIT_TIMEOUTS, &["o"]), 1.0, "one of two has waited");
+    assert_eq!(counted.value(names::STORE_ERRORS, &["complete", "unavailable"]), 1.0);
+    assert_eq!(counted.value(names::STORE_ERRORS, &["complete", "undecodable"]), 1.0);
+    let seen: Vec<&str> = counted.values.keys().map(|(name, _)| &**name).collect();
     for name in [
         names::UNRECORDED,
         names::DROPPED,
@@ -157,8 +197,41 @@ fn rare_events_and_times_are_measured() {
         names::WAIT_SECONDS,
         names::IN_FLIGHT,
     ] {
-        assert!(seen.iter().any(|seen| seen == name), "{name} is missing in {seen:?}");
+        assert!(seen.contains(&name), "{name} is missing in {seen:?}");
     }
+}
+
+/// The keeper has a thread of its own, so its metrics go to the recorder of the whole process.
+#[tokio::test]
+async fn leases_and_cleanups_are_measured() {
+    let recorder = DebuggingRecorder::new();
+    let mut seen = Seen::new(recorder.snapshotter());
+    recorder.install().unwrap();
+    let clock = ManualClock::new();
+    let options = MemoryOptions::new().clock(clock.clock()).max_entries(1_234).max_bytes(56_789);
+    let store = FaultStore::new(MemoryStore::with(options));
+    let builder = Idempotency::builder().store(store.clone()).clock(clock.clock());
+    let idem = builder.config(strong()).build().unwrap();
+    let kept = |key: &'static str| idem.operation("kept").key(key);
+    kept("expires").run(async { Ok::<u8, Error>(1) }).await.unwrap();
+    let Begin::Fresh(attempt) = kept("held").begin().await.unwrap() else { panic!("it is new") };
+
+    clock.advance(LEASE / 3);
+    until(|| seen.value(names::RENEWALS, &["kept"]) == 1.0).await;
+    assert_eq!(seen.value(names::LEASES_LOST, &["kept"]), 0.0);
+    store.down(Verb::Renew);
+    clock.advance(LEASE / 3);
+    until(|| seen.value(names::STORE_ERRORS, &["renew", "unavailable"]) >= 1.0).await;
+    clock.advance(LEASE);
+    until(|| seen.value(names::LEASES_LOST, &["kept"]) == 1.0).await;
+    drop(attempt);
+
+    clock.advance(EXPIRE);
+    until(|| seen.value(names::EXPIRED, &[]) >= 1.0).await;
+    assert!(seen.value(names::CLEANUP_SECONDS, &[]) >= 1.0);
+    assert_eq!(seen.value(names::CLEANUP_BEHIND, &[]), 0.0);
+    assert_eq!(seen.value(names::STORE_MAX_ENTRIES, &[]), 1_234.0);
+    assert_eq!(seen.value(names::STORE_MAX_BYTES, &[]), 56_789.0);
 }
 
 #[tokio::test]

@@ -59,6 +59,9 @@ pub mod errors {}
 #[cfg_attr(doc, doc = include_str!("../guide/expansion.md"))]
 pub mod expansion {}
 
+/// [examples/metrics/prometheus.rs]: crate::guide#files-of-the-repository
+/// [monitoring/alerts.yml]: crate::guide#files-of-the-repository
+/// [monitoring/dashboard.json]: crate::guide#files-of-the-repository
 /// [rolling-deploys]: crate::guide::rolling_deploys
 #[cfg_attr(doc, doc = include_str!("../guide/observability.md"))]
 pub mod observability {}

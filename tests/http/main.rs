@@ -52,11 +52,12 @@ mod unreliable;
 #[cfg(not(all(
     feature = "broker-tests",
     feature = "browser-tests",
+    feature = "prometheus-tests",
     feature = "redis-server-tests",
     feature = "sql-server-tests"
 )))]
 #[test]
-#[ignore = "needs redis-server, PostgreSQL, MariaDB, RabbitMQ, NATS and chromium: `scripts/test`, or `cargo test --workspace --all-features`"]
+#[ignore = "needs redis-server, PostgreSQL, MariaDB, RabbitMQ, NATS, Prometheus and chromium: `scripts/test`, or `cargo test --workspace --all-features`"]
 fn tests_on_servers_and_in_a_browser() {
     panic!("they need `--all-features`");
 }

@@ -20,6 +20,7 @@ pub mod nats;
 pub mod pgbouncer;
 pub mod plan;
 pub mod postgres;
+pub mod prometheus;
 pub mod proxy;
 pub mod rabbitmq;
 pub mod redis;

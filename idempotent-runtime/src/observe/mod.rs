@@ -10,5 +10,6 @@ mod record;
 pub use adapter::{PendingCall, not_kept, refused};
 pub use ending::Ending;
 pub(crate) use record::{
-    BodyTimer, CallEnd, LoggedKey, StoreTimer, WaitTimer, dropped, in_flight, maintained, rare,
+    BodyTimer, CallEnd, Cleanup, LoggedKey, StoreTimer, WaitTimer, dropped, in_flight, rare,
+    store_failed,
 };

@@ -8,7 +8,7 @@ use crate::ambient::{self, CallReport};
 use crate::error::Error;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
-use crate::store::{Maintenance, Usage, Verb};
+use crate::store::{Maintenance, StoreError, Usage, Verb};
 use std::fmt;
 
 /// A key for logs: hashed, or in full with `log_keys`.
@@ -106,6 +106,19 @@ pub(crate) fn dropped(verb: Verb) {
     let _ = verb;
 }
 
+/// Counts an error of the store.
+pub(crate) fn store_failed(verb: Verb, error: &StoreError) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!(
+        names::STORE_ERRORS,
+        names::VERB => verb.name(),
+        names::KIND => error.kind().name()
+    )
+    .increment(1);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (verb, error);
+}
+
 #[cfg(feature = "metrics")]
 fn verb(verb: &Verb) -> &'static str {
     verb.name()
@@ -158,6 +171,22 @@ timer! {
     StoreTimer(Verb) => STORE_SECONDS, VERB, verb
 }
 
+impl StoreTimer {
+    /// Ends the measurement with the store's answer, and counts an error.
+    pub(crate) fn answered<T>(self, answer: &Result<T, StoreError>) {
+        if let Err(error) = answer {
+            self.failed(error);
+        }
+    }
+
+    /// Ends the measurement of a verb that failed, and counts the error.
+    #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
+    pub(crate) fn failed(self, error: &StoreError) {
+        #[cfg(feature = "metrics")]
+        store_failed(self.label, error);
+    }
+}
+
 timer! {
     /// Measures a body, until it is dropped.
     BodyTimer(OperationName) => BODY_SECONDS, OPERATION, name
@@ -175,19 +204,48 @@ pub(crate) fn in_flight(attempts: impl FnOnce() -> usize) {
     let _ = attempts;
 }
 
-/// Reports the work of the background cleaning and the contents of the store after it.
-pub(crate) fn maintained(done: Maintenance, usage: Option<Usage>) {
-    if done.expired > 0 {
-        tracing::debug!(target: "idempotent", expired = done.expired, "expired records removed");
-    }
+/// Measures a cleanup of the store. One that is dropped before its end is not reported.
+#[derive(Debug)]
+pub(crate) struct Cleanup {
     #[cfg(feature = "metrics")]
-    {
-        metrics::counter!(names::EXPIRED).increment(done.expired);
-        if let Some(usage) = usage {
-            metrics::gauge!(names::STORE_ENTRIES).set(usage.entries as f64);
-            metrics::gauge!(names::STORE_BYTES).set(usage.bytes as f64);
+    started: std::time::Instant,
+}
+
+impl Cleanup {
+    pub(crate) fn start() -> Self {
+        Self {
+            #[cfg(feature = "metrics")]
+            started: std::time::Instant::now(),
         }
     }
-    #[cfg(not(feature = "metrics"))]
-    let _ = usage;
+
+    /// Reports the work that was done and the contents of the store after it.
+    pub(crate) fn done(&self, done: Maintenance, usage: Option<Usage>) {
+        if done.expired > 0 {
+            tracing::debug!(target: "idempotent", expired = done.expired, "expired records removed");
+        }
+        #[cfg(feature = "metrics")]
+        {
+            metrics::histogram!(names::CLEANUP_SECONDS).record(self.started.elapsed());
+            metrics::counter!(names::EXPIRED).increment(done.expired);
+            metrics::gauge!(names::CLEANUP_BEHIND).set(f64::from(done.more));
+            if let Some(usage) = usage {
+                contents(usage);
+            }
+        }
+        #[cfg(not(feature = "metrics"))]
+        let _ = usage;
+    }
+}
+
+#[cfg(feature = "metrics")]
+fn contents(usage: Usage) {
+    metrics::gauge!(names::STORE_ENTRIES).set(usage.entries as f64);
+    metrics::gauge!(names::STORE_BYTES).set(usage.bytes as f64);
+    if let Some(max_entries) = usage.max_entries {
+        metrics::gauge!(names::STORE_MAX_ENTRIES).set(max_entries as f64);
+    }
+    if let Some(max_bytes) = usage.max_bytes {
+        metrics::gauge!(names::STORE_MAX_BYTES).set(max_bytes as f64);
+    }
 }

@@ -36,6 +36,18 @@ pub enum StoreErrorKind {
 }
 
 impl StoreErrorKind {
+    /// Its name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unavailable => "unavailable",
+            Self::Full => "full",
+            Self::Contended => "contended",
+            Self::NotReplicated => "not_replicated",
+            Self::Undecodable => "undecodable",
+            Self::Misconfigured => "misconfigured",
+        }
+    }
+
     /// `true` if an error of this kind means that the verb had no effect, whatever else is known.
     fn rules_out_an_effect(self) -> bool {
         match self {

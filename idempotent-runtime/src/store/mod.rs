@@ -411,11 +411,21 @@ pub struct Usage {
     pub entries: u64,
     /// Bytes of keys and values, with the store's own cost per record.
     pub bytes: u64,
+    /// The number of records beyond which the store refuses keys, if it has such a bound.
+    pub max_entries: Option<u64>,
+    /// The number of bytes beyond which the store refuses keys, if it has such a bound.
+    pub max_bytes: Option<u64>,
 }
 
 impl Usage {
-    /// So many records, of so many bytes.
+    /// So many records, of so many bytes, in a store without bounds.
     pub fn new(entries: u64, bytes: u64) -> Self {
-        Self { entries, bytes }
+        Self { entries, bytes, ..Self::default() }
+    }
+
+    /// The same in a store that holds at most so many records, and so many bytes.
+    #[must_use]
+    pub fn bounded(self, max_entries: u64, max_bytes: u64) -> Self {
+        Self { max_entries: Some(max_entries), max_bytes: Some(max_bytes), ..self }
     }
 }

@@ -18,7 +18,7 @@ use crate::engine::arc_ref::ArcRef;
 use crate::engine::resend::FIRST_PAUSE;
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
-use crate::observe::{self, StoreTimer};
+use crate::observe::{self, StoreTimer, names};
 use crate::operation_name::OperationName;
 use crate::outcome::Recorded;
 use crate::protocol::{Action, Exchange, Failure, StoreExt as _, Update, Updated};
@@ -143,11 +143,16 @@ impl<'a> AttemptGuard<'a> {
             let renewal = instance.store.renew(key, self.state.id(), self.state.length());
             // An answer that comes later than this would be worth nothing.
             let patience = instance.sleep_until(self.state.granted_until());
-            let First::Left(answer) = race(renewal, patience).await else {
-                return Err(too_late());
+            let answer = match race(renewal, patience).await {
+                First::Left(answer) => answer,
+                First::Right(()) => Err(too_late()),
             };
-            match answer? {
-                Updated::Done => self.state.extended(now),
+            let answer = answer.inspect_err(|error| observe::store_failed(Verb::Renew, error))?;
+            match answer {
+                Updated::Done => {
+                    observe::rare(names::RENEWALS, &self.state.operation);
+                    self.state.extended(now);
+                }
                 _ => return Err(lost()),
             }
             // This answer may have taken long, too.
@@ -185,9 +190,11 @@ impl<'a> AttemptGuard<'a> {
             let First::Left(answer) =
                 race(instance.store.execute(key, request.clone()), patience).await
             else {
-                return Err(too_late());
+                let error = too_late();
+                timer.failed(&error);
+                return Err(error);
             };
-            timer.stop();
+            timer.answered(&answer);
             match answer {
                 Ok(answer) => return self.armed(answer, sent_at),
                 Err(error) => match error.kind() {

@@ -9,7 +9,7 @@ use super::values::Values;
 use crate::clock::{Clock, Moment, Sleep};
 use crate::config::Config;
 use crate::key::RecordKey;
-use crate::observe::{self, LoggedKey};
+use crate::observe::{self, LoggedKey, names};
 use crate::store::Store;
 use crate::switch::Protection;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -96,6 +96,10 @@ impl Instance {
         let registry = self.keeper.registry();
         registry.remove(state);
         self.keeper.attempt_ended();
+        // The keeper may not have looked since.
+        if state.take_loss() {
+            observe::rare(names::LEASES_LOST, &state.operation);
+        }
         observe::in_flight(|| registry.count());
     }
 

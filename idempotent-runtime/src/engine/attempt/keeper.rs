@@ -3,13 +3,14 @@
 //! It has a small runtime of its own. A body that blocks its thread, a test's runtime that has
 //! ended, or one that is shutting down does not stop it.
 
+use super::faults::unanswered;
 use super::registry::{Due, Registry};
 use super::striped_counter::StripedCounter;
 use crate::clock::Clock;
-use crate::observe;
+use crate::observe::{self, Cleanup, names};
 use crate::protocol::{StoreExt as _, Updated};
 use crate::race::{First, race};
-use crate::store::Store;
+use crate::store::{Store, Verb};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Notify, run_on_thread, spawn_on};
 use std::future::{Future, poll_fn};
@@ -178,6 +179,9 @@ async fn keep(
         }
         let due = books.registry.look(&clock, cleanup_at);
         let next = due.next;
+        for state in &due.lost {
+            observe::rare(names::LEASES_LOST, &state.operation);
+        }
         for due in due.batches() {
             // On its own, so that a store that hangs does not keep leases from being seen to end.
             spawn_on(&timers, renew(Arc::clone(&store), clock.clone(), timers.clone(), due));
@@ -208,6 +212,7 @@ enum Cleaned {
 
 /// Lets the store clean up. A store that panics must not end the thread that renews leases.
 async fn clean_up(store: Arc<dyn Store>) -> Cleaned {
+    let cleanup = Cleanup::start();
     let mut under_way = None;
     let done = poll_fn(|context| {
         let poll = || {
@@ -220,7 +225,7 @@ async fn clean_up(store: Arc<dyn Store>) -> Cleaned {
         }
     });
     let observed = done.await.and_then(|done| {
-        let observe = || observe::maintained(done, store.usage());
+        let observe = || cleanup.done(done, store.usage());
         catch_unwind(AssertUnwindSafe(observe)).map(|()| done)
     });
     match observed {
@@ -237,13 +242,21 @@ async fn renew(store: Arc<dyn Store>, clock: Clock, timers: Handle, due: Due) {
     // An answer that comes later would confirm nothing, and what is due is asked for again.
     let patience = clock.sleep_until(due.worthless_from(), &timers);
     let renewed = store.execute_many(due.requests());
-    let First::Left(answers) = race(renewed, patience).await else { return };
+    let First::Left(answers) = race(renewed, patience).await else {
+        let error = unanswered();
+        due.renew.iter().for_each(|_| observe::store_failed(Verb::Renew, &error));
+        return;
+    };
     for (state, answer) in due.renew.iter().zip(answers) {
         match answer {
-            Ok(Updated::Done) => state.extended(due.sent_at),
+            Ok(Updated::Done) => {
+                observe::rare(names::RENEWALS, &state.operation);
+                state.extended(due.sent_at);
+            }
             Ok(_) => state.lose(),
             Err(error) => {
                 let operation: &str = &state.operation;
+                observe::store_failed(Verb::Renew, &error);
                 tracing::warn!(target: "idempotent", operation, %error, "a lease was not renewed");
             }
         }

@@ -50,6 +50,7 @@ impl PendingEnd {
     /// Records it in a local store.
     pub(crate) fn record_now(self) -> Result<Updated, StoreError> {
         let answer = self.send().now().unwrap_or_else(|_| Err(not_local()));
+        let answer = answer.inspect_err(|error| observe::store_failed(self.end.verb(), error));
         self.finish(answer)
     }
 
@@ -57,7 +58,7 @@ impl PendingEnd {
     pub(crate) async fn record(self) -> Result<Updated, StoreError> {
         let timer = StoreTimer::start(&self.end.verb());
         let answer = self.send_within(self.state.length()).await;
-        timer.stop();
+        timer.answered(&answer);
         self.finish(answer)
     }
 
@@ -114,7 +115,8 @@ impl PendingEnd {
                 Some(_) => instance.clock.now() >= expires,
                 None => state.is_over(),
             };
-            match self.send_within(state.length().min(LONGEST_TRY)).await {
+            let answer = self.send_within(state.length().min(LONGEST_TRY)).await;
+            match answer.inspect_err(|error| observe::store_failed(self.end.verb(), error)) {
                 Ok(ended) => return self.conclude(Some(ended)),
                 Err(error) if last || is_final(&error) => return self.give_up(&error),
                 Err(_) => {}
@@ -198,6 +200,7 @@ pub(crate) async fn record_many(
         None => StoreFuture::ready(Ok(Updated::Done)),
         Some(pending @ PendingEnd { end: End::Complete { .. }, .. }) => {
             let answer = completed.next().unwrap_or_else(|| Err(not_recorded_yet()));
+            let answer = answer.inspect_err(|error| observe::store_failed(Verb::Complete, error));
             StoreFuture::ready(pending.finish(answer))
         }
         // All at once: one that is not answered keeps none of the others waiting.

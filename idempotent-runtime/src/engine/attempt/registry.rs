@@ -99,11 +99,14 @@ impl Registry {
         // after the look has released it, so it sees this value or the one that is stored at the end.
         self.next_look.store(Moment::FAR.as_nanos(), Relaxed);
         let now = clock.now();
-        let mut due = Due { sent_at: now, renew: Vec::new(), next: Moment::FAR };
+        let mut due = Due { sent_at: now, renew: Vec::new(), lost: Vec::new(), next: Moment::FAR };
         for shard in &self.shards {
             for state in lock(shard).iter() {
                 if now >= state.deadline() {
                     state.lose();
+                }
+                if state.take_loss() {
+                    due.lost.push(Arc::clone(state));
                 }
                 let renew_at = Moment::from_nanos(state.renew_at.load(Relaxed));
                 if renew_at <= now && now < state.renew_until {
@@ -133,6 +136,8 @@ impl Registry {
 pub(crate) struct Due {
     pub(crate) sent_at: Moment,
     pub(crate) renew: Vec<Arc<AttemptState>>,
+    /// Those that have lost their lease, to be reported when no shard is locked.
+    pub(crate) lost: Vec<Arc<AttemptState>>,
     pub(crate) next: Moment,
 }
 
@@ -140,9 +145,9 @@ impl Due {
     /// Splits it into parts: one that the store does not answer holds up its own part only.
     pub(crate) fn batches(self) -> impl Iterator<Item = Self> {
         const BATCH: usize = 128;
-        let Self { sent_at, next, renew } = self;
+        let Self { sent_at, next, renew, .. } = self;
         let parts: Vec<Vec<_>> = renew.chunks(BATCH).map(<[_]>::to_vec).collect();
-        parts.into_iter().map(move |renew| Self { sent_at, renew, next })
+        parts.into_iter().map(move |renew| Self { sent_at, renew, lost: Vec::new(), next })
     }
 
     /// The moment from which an answer extends none of these leases any more.

@@ -6,6 +6,7 @@
 //! not released at all. An `arm` that arrives after a release finds nothing to arm.
 
 use super::backlog::{AnswerRoom, ReleaseRoom};
+use super::faults::unanswered;
 use super::handoff::Handoff;
 use super::instance::Instance;
 use super::keeper::Job;
@@ -192,11 +193,13 @@ impl Unused {
         let release = instance.store.release(key, attempt, *retention, *binding);
         let patience =
             instance.sleep_until(instance.clock.now().after(held_for(&self.attempt.claim)));
-        let _timer = StoreTimer::start(&Verb::Release);
-        match race(release, patience).await {
-            First::Left(Ok(_)) => Tried::Acknowledged,
-            First::Left(Err(_)) | First::Right(()) => Tried::Failed,
-        }
+        let timer = StoreTimer::start(&Verb::Release);
+        let answer = match race(release, patience).await {
+            First::Left(answer) => answer,
+            First::Right(()) => Err(unanswered()),
+        };
+        timer.answered(&answer);
+        if answer.is_ok() { Tried::Acknowledged } else { Tried::Failed }
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct AttemptState {
     deadline: AtomicU64,
     pub(super) renew_at: AtomicU64,
     lost: AtomicBool,
+    /// The loss is reported.
+    loss_taken: AtomicBool,
     lost_signal: Notify,
     /// The attempt has ended; the key is no longer held by it.
     ended: AtomicBool,
@@ -127,6 +129,7 @@ impl AttemptState {
             deadline: AtomicU64::new(terms.sent_at.after(terms.length).as_nanos()),
             renew_at: AtomicU64::new(terms.sent_at.after(terms.length / RENEW_AFTER).as_nanos()),
             lost: AtomicBool::new(false),
+            loss_taken: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             clock: terms.clock.clone(),
             lost_signal: Notify::new(),
@@ -232,6 +235,11 @@ impl AttemptState {
         if !self.lost.swap(true, Relaxed) {
             self.lost_signal.notify_waiters();
         }
+    }
+
+    /// Takes the loss of the lease, to report it. `true` once, and only if the lease is lost.
+    pub(super) fn take_loss(&self) -> bool {
+        self.is_lost() && !self.loss_taken.swap(true, Relaxed)
     }
 
     pub(crate) fn is_lost(&self) -> bool {

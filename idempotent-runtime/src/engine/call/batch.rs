@@ -15,7 +15,7 @@ use crate::engine::flight::{
 use crate::engine::resend::Resend;
 use crate::error::{Error, ErrorKind};
 use crate::key::RecordKey;
-use crate::observe::{BodyTimer, CallEnd, Ending, StoreTimer};
+use crate::observe::{self, BodyTimer, CallEnd, Ending, StoreTimer};
 use crate::outcome::Outcome;
 use crate::protocol::{BeginRequest, Begun, Binding, StoreExt as _, Updated};
 use crate::race::{First, race};
@@ -225,12 +225,15 @@ async fn arm_many(instance: &Instance, acquired: &mut [Acquired<'_>]) {
     let timer = StoreTimer::start(&Verb::Arm);
     let patience = instance.sleep_until(until);
     let First::Left(answers) = race(instance.store.execute_many(requests), patience).await else {
+        timer.failed(&unanswered());
         return;
     };
     timer.stop();
     for (attempt, answer) in granted.into_iter().zip(answers) {
-        if let Ok(Updated::Done) = answer {
-            attempt.state().armed(sent_at);
+        match answer {
+            Ok(Updated::Done) => attempt.state().armed(sent_at),
+            Ok(_) => {}
+            Err(error) => observe::store_failed(Verb::Arm, &error),
         }
     }
 }
@@ -327,10 +330,12 @@ async fn begin_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
         let timer = StoreTimer::start(&Verb::Begin);
         let patience = engine.sleep_until(engine.clock.now().after(calls[0].policy.lease));
         let First::Left(answers) = race(engine.store.execute_many(requests), patience).await else {
+            timer.failed(&unanswered());
             break;
         };
         timer.stop();
         for (index, answer) in asked.into_iter().zip(answers) {
+            let answer = answer.inspect_err(|error| observe::store_failed(Verb::Begin, error));
             sent.rows[index].is_answered(answer);
         }
         if sent.open().is_empty() || !resend.once_more() {

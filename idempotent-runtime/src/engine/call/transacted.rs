@@ -18,17 +18,17 @@ use crate::engine::attempt::admission::Permit;
 use crate::engine::attempt::release::release_first;
 use crate::engine::attempt::{AttemptGuard, End};
 use crate::engine::flight::{
-    Awaited, NotGranted, Participant, Prepared, look, take_the_lead, while_disabled,
+    Awaited, NotGranted, Participant, Prepared, count_timeout, look, take_the_lead, while_disabled,
 };
 use crate::engine::resend::Resend;
 use crate::error::{Error, ErrorKind};
-use crate::observe::{CallEnd, Ending};
+use crate::observe::{self, CallEnd, Ending};
 use crate::outcome::Outcome;
 use crate::protocol::{
     Begun, Claimed, Failure, OpenTransaction as _, TransactionClaim, TransactionSource, Updated,
 };
 use crate::race::{First, race};
-use crate::store::{Seen, StoreError, StoreErrorKind, Swap, Token, Watch};
+use crate::store::{Seen, StoreError, StoreErrorKind, Swap, Token, Verb, Watch};
 use std::future::Future;
 use std::ops::ControlFlow;
 use std::pin::pin;
@@ -69,7 +69,9 @@ where
     let mut body_ran = false;
     loop {
         let undoable = answers.keeps_failures();
-        let held = match acquire(&call, &source, &mut awaited, &mut rounds, undoable).await {
+        let acquired = acquire(&call, &source, &mut awaited, &mut rounds, undoable).await;
+        count_timeout(&call, &acquired);
+        let held = match acquired {
             Ok(held) => held,
             // The body ran in an earlier round, and was rolled back.
             Err(found) if body_ran && !is_replayed(&call, &answers, &found) => {
@@ -247,6 +249,7 @@ async fn acquire<'a, S: TransactionSource>(
         let (transaction, claimed) = match claim(call, source, &mut participant, undoable).await {
             Ok(claimed) => claimed,
             Err(error) => {
+                observe::store_failed(Verb::Begin, &error);
                 let pause = match error.kind() {
                     StoreErrorKind::Contended => rounds.next_after(),
                     _ => resend.after(&error),

@@ -14,7 +14,7 @@ use super::participant::Participant;
 use super::prepared::Prepared;
 use crate::config::Mode;
 use crate::engine::attempt::AttemptState;
-use crate::observe::WaitTimer;
+use crate::observe::{self, WaitTimer, names};
 use crate::protocol::Begun;
 use crate::race::{First, race};
 use std::sync::Arc;
@@ -70,11 +70,24 @@ pub(in crate::engine) fn while_disabled(call: &Prepared<'_>) -> NotGranted {
 /// Asks the store, and waits if the call's mode says so. `awaited` is what the
 /// [first step](acquire_now) of the call left.
 pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Acquired<'a> {
-    if call.engine().local || call.policy.mode == Mode::Window {
-        return ask(call, None, awaited).await;
+    let acquired = if call.engine().local || call.policy.mode == Mode::Window {
+        ask(call, None, awaited).await
+    } else {
+        match take_the_lead(call, &mut awaited).await {
+            Ok(participant) => ask(call, Some(participant), awaited).await,
+            Err(found) => Err(found),
+        }
+    };
+    count_timeout(call, &acquired);
+    acquired
+}
+
+/// Counts a call that has waited in vain for another body.
+pub(in crate::engine) fn count_timeout<T>(call: &Prepared<'_>, acquired: &Result<T, NotGranted>) {
+    let is_held = acquired.as_ref().is_err_and(NotGranted::is_held);
+    if is_held && call.policy.waits() {
+        observe::rare(names::WAIT_TIMEOUTS, &call.operation);
     }
-    let participant = take_the_lead(call, &mut awaited).await?;
-    ask(call, Some(participant), awaited).await
 }
 
 /// Joins the flight of the key, and waits until this call leads it or has its finding.

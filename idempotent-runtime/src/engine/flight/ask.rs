@@ -250,9 +250,11 @@ pub(in crate::engine) async fn look(call: &Prepared<'_>) -> Result<Looked, Store
         let timer = StoreTimer::start(&Verb::Get);
         let patience = engine.sleep_until(engine.clock.now().after(call.policy.lease));
         let First::Left(answer) = race(engine.store.load(&call.key), patience).await else {
-            return Err(unanswered());
+            let error = unanswered();
+            timer.failed(&error);
+            return Err(error);
         };
-        timer.stop();
+        timer.answered(&answer);
         let pause = match answer {
             Ok(record) => return Ok(Looked::new(call, record)),
             Err(error) => resend.after(&error).ok_or(error)?,
@@ -263,7 +265,8 @@ pub(in crate::engine) async fn look(call: &Prepared<'_>) -> Result<Looked, Store
 
 /// As [`look`], for a local store, which answers at once.
 pub(super) fn look_now(call: &Prepared<'_>) -> Result<Begun, StoreError> {
-    let _timer = StoreTimer::start(&Verb::Get);
-    let record = call.engine().store.load(&call.key).now().unwrap_or_else(|_| Err(not_local()))?;
-    Ok(Looked::new(call, record).answer)
+    let timer = StoreTimer::start(&Verb::Get);
+    let answer = call.engine().store.load(&call.key).now().unwrap_or_else(|_| Err(not_local()));
+    timer.answered(&answer);
+    Ok(Looked::new(call, answer?).answer)
 }

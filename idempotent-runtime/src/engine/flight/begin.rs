@@ -38,9 +38,12 @@ impl BeginAnswer {
 
 /// Asks a local store, which answers at once.
 pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, StoreError> {
-    let _timer = StoreTimer::start(&Verb::Begin);
+    let timer = StoreTimer::start(&Verb::Begin);
     let request = call.request(Token::random(), now);
-    call.engine().store.execute(&call.key, request).now().unwrap_or_else(|_| Err(not_local()))
+    let answer = call.engine().store.execute(&call.key, request).now();
+    let answer = answer.unwrap_or_else(|_| Err(not_local()));
+    timer.answered(&answer);
+    answer
 }
 
 /// Asks the store. If this future is dropped, what it sent is released or carried on by another.
@@ -102,9 +105,11 @@ async fn send(call: &Prepared<'_>, pending: &mut Option<Box<PendingBegin>>) -> B
         else {
             begin.copies = Copies::Unanswered;
             give_up(call, pending);
-            return BeginAnswer::new(Err(unanswered()), sent_at);
+            let error = unanswered();
+            timer.failed(&error);
+            return BeginAnswer::new(Err(error), sent_at);
         };
-        timer.stop();
+        timer.answered(&answer);
         let pause = match answer {
             // A token that ended is of no use; the next round makes another one.
             Ok(Begun::Superseded) if resend.once_more() => {

@@ -12,7 +12,7 @@ mod participant;
 mod prepared;
 
 pub(crate) use self::acquire::{FirstStep, acquire, acquire_now};
-pub(in crate::engine) use self::acquire::{take_the_lead, while_disabled};
+pub(in crate::engine) use self::acquire::{count_timeout, take_the_lead, while_disabled};
 pub(in crate::engine) use self::ask::look;
 pub(in crate::engine) use self::awaited::Awaited;
 pub(crate) use self::awaited::MOST_FAILED;

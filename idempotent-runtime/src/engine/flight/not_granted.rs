@@ -2,7 +2,7 @@
 
 use crate::engine::attempt::faults::ended_before_grant;
 use crate::protocol::Begun;
-use crate::store::{StoreError, Value};
+use crate::store::{StoreError, StoreErrorKind, Value};
 use std::time::Duration;
 
 /// The finding of a call that was not granted an attempt: a recorded answer, another attempt, or a
@@ -59,6 +59,15 @@ impl NotGranted {
             Ok(Begun::Indeterminate { number }) => Self::Indeterminate { number },
             Ok(Begun::Fresh(_) | Begun::Superseded) => Self::TooLate(ended_before_grant()),
             Err(error) => Self::Refused(error),
+        }
+    }
+
+    /// `true` if another attempt, or a transaction, holds the key.
+    pub(crate) fn is_held(&self) -> bool {
+        match self {
+            Self::InFlight { .. } => true,
+            Self::Refused(error) => error.kind() == StoreErrorKind::Contended,
+            _ => false,
         }
     }
 

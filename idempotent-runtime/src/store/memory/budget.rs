@@ -78,7 +78,7 @@ impl Budget {
             bytes += tally.bytes;
         }
         let unsigned = |count| u64::try_from(count).unwrap_or(0);
-        Usage { entries: unsigned(entries), bytes: unsigned(bytes) }
+        Usage::new(unsigned(entries), unsigned(bytes)).bounded(self.max_entries, self.max_bytes)
     }
 }
 
