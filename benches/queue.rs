@@ -2,10 +2,10 @@
 //!
 //! `cargo bench -p idempotent-queue-tests --features broker-tests --bench queue`. Needs NATS, RabbitMQ and Redis; the
 //! servers are started by the benchmark. All consumers handle 64 messages at a time and acknowledge each of them in the
-//! same way: confirmed on NATS. The one by hand sends two commands to Redis for each message, `SET NX GET PX` before its
-//! body and `SET PX` after it, on one connection; the bare one sends none. They take turns in short rounds, so that all
-//! see the same machine; a figure is the median over the rounds, with the lowest and the highest behind it. A ratio is
-//! that of throughput: 1.00 is as fast.
+//! same way: confirmed on NATS. The one by hand sends the same two commands to Redis for each message as a call does: `SET
+//! NX GET PX` before its body, and after it a script that compares and sets, on one connection; the bare one sends none.
+//! They take turns in short rounds, so that all see the same machine; a figure is the median over the rounds, with the
+//! lowest and the highest behind it. A ratio is that of throughput: 1.00 is as fast.
 #![allow(missing_docs, clippy::print_stdout)]
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
@@ -18,10 +18,10 @@ use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Error, Idempotency, idempotent};
 use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamReadOptions, StreamReadReply};
-use redis::{AsyncCommands as _, Client};
+use redis::{AsyncCommands as _, Client, Script};
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use support::nats::shared_nats;
 use support::rabbitmq::shared_rabbitmq;
@@ -32,6 +32,15 @@ const ROUNDS: usize = 7;
 const MESSAGES: usize = 10_000;
 const CONCURRENCY: usize = 64;
 const HOUR: u64 = 3_600_000;
+const LAST_READ: Duration = Duration::from_millis(2_500);
+
+/// Completes only what the same attempt began, as a call has to.
+static COMPLETE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
+         redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1",
+    )
+});
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -87,7 +96,8 @@ async fn idempotently(queue: &impl Queue, idem: &Idempotency) {
     let consumer = Consumer::new(idem, "bench").concurrency(CONCURRENCY);
     let consumer = consumer.shutdown_on(async move { all.notified().await });
     consumer.run(queue.source(), handler).await.unwrap();
-    assert_eq!(handled.load(SeqCst), MESSAGES);
+    // RabbitMQ may deliver again what the consumer by hand acknowledged as its connection closed.
+    assert!(handled.load(SeqCst) >= MESSAGES);
 }
 
 async fn with_two_commands(queue: &impl Queue, redis: &MultiplexedConnection) {
@@ -99,9 +109,10 @@ async fn with_two_commands(queue: &impl Queue, redis: &MultiplexedConnection) {
             begin.arg(&name).arg("processing").arg("NX").arg("GET").arg("PX").arg(HOUR);
             let before: Option<String> = begin.query_async(&mut redis).await.unwrap();
             assert_eq!(before, None);
-            let mut complete = redis::cmd("SET");
-            complete.arg(&name).arg(key.len()).arg("PX").arg(HOUR);
-            let () = complete.query_async(&mut redis).await.unwrap();
+            let mut complete = COMPLETE.prepare_invoke();
+            complete.key(&name).arg("processing").arg(key.len()).arg(HOUR);
+            let done: usize = complete.invoke_async(&mut redis).await.unwrap();
+            assert_eq!(done, 1);
         }
     };
     queue.by_hand(body).await;
@@ -124,6 +135,8 @@ async fn measure<Q: Queue>(queue: Q) {
                 _ => queue.by_hand(|_| std::future::ready(())).await,
             }
             *time = started.elapsed();
+            // The last read of a consumer of a Redis stream ends after it, and may still take entries.
+            tokio::time::sleep(LAST_READ).await;
         }
         // The first round opens connections.
         if round > 0 {
@@ -326,7 +339,16 @@ impl Queue for Streams {
 #[tokio::main]
 async fn main() {
     println!("consumers of {MESSAGES} messages, {CONCURRENCY} at a time");
-    measure(Nats::open().await).await;
-    measure(Rabbit::open().await).await;
-    measure(Streams::open().await).await;
+    // `-- Rabbit` measures those with this in their names.
+    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
+    let is_meant = |name: &str| name.contains(&only);
+    if is_meant(Nats::NAME) {
+        measure(Nats::open().await).await;
+    }
+    if is_meant(Rabbit::NAME) {
+        measure(Rabbit::open().await).await;
+    }
+    if is_meant(Streams::NAME) {
+        measure(Streams::open().await).await;
+    }
 }

@@ -1,13 +1,14 @@
 //! `docs/observability.md` names exactly what the code emits: events with their levels and fields,
 //! metrics with their kinds and labels, outcomes with their problems, and the fields of the span.
-//! `docs/http-differences.md` names all problems by status. A table of settings has each with its default.
+//! `docs/http-differences.md` names all problems by status, `docs/errors.md` all kinds of errors. A table of settings has each with its default.
 #![allow(missing_docs)]
 
 use idempotent_http::problem;
-use idempotent_runtime::Config;
 use idempotent_runtime::observe::{Ending, names};
 use idempotent_runtime::problem::ProblemType;
 use idempotent_runtime::store::Verb;
+use idempotent_runtime::{Config, Error, ErrorKind};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -322,6 +323,34 @@ fn the_documented_fields_of_spans_are_their_own() {
     let documented = |heading| table(heading).iter().map(|row| only(&row[0])).collect();
     let expected = [("idempotent", "Span"), ("consume", "Span of a message")];
     assert_eq!(own, expected.map(|(name, heading)| (name, documented(heading))).into());
+}
+
+#[test]
+fn every_kind_of_error_is_documented_with_its_disposition() {
+    let rows = table_of("docs/errors.md", "Kinds");
+    let documented: Vec<_> = rows.iter().map(|row| (only(&row[0]), quoted(&row[3]))).collect();
+    let disposition = |kind: ErrorKind, retry_after_ms: Option<u64>| {
+        let error = json!({ "kind": kind, "retry_after_ms": retry_after_ms });
+        let error: Error = serde_json::from_value(error).unwrap();
+        let disposition = format!("{:?}", error.disposition());
+        disposition.split(' ').next().unwrap().to_owned()
+    };
+    let real: Vec<_> = ErrorKind::ALL
+        .into_iter()
+        .map(|kind| {
+            let dispositions = [None, Some(1)].map(|after| disposition(kind, after));
+            (format!("{kind:?}"), BTreeSet::from(dispositions))
+        })
+        .collect();
+    assert_eq!(documented, real);
+}
+
+#[test]
+fn every_disposition_of_a_kind_is_explained() {
+    let explained: BTreeSet<_> =
+        table_of("docs/errors.md", "Dispositions").iter().map(|row| only(&row[0])).collect();
+    let used = table_of("docs/errors.md", "Kinds").into_iter().flat_map(|row| quoted(&row[3]));
+    assert_eq!(explained, used.collect());
 }
 
 #[test]

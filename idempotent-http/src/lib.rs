@@ -28,6 +28,32 @@
 //! # drop(app);
 //! # Ok(()) }
 //! ```
+//!
+//! A handler can be idempotent by itself, without the layer. With the feature `axum`, its refusals
+//! are responses:
+//!
+//! ```
+//! use axum::extract::Path;
+//! use axum::response::IntoResponse;
+//! use axum::routing::post;
+//! use axum::{Json, Router};
+//! use idempotent_runtime::{Error, idempotent};
+//!
+//! #[idempotent(key = "id", mode = "reject")]
+//! async fn create_order(Path(id): Path<u64>) -> Result<Json<u64>, Error> {
+//!     Ok(Json(id))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let app: Router = Router::new().route("/orders/{id}", post(create_order));
+//! assert_eq!(create_order(Path(7)).await.into_response().status(), 200);
+//! let refusal = create_order(Path(7)).await.into_response();
+//! assert_eq!(refusal.status(), 409);
+//! assert_eq!(refusal.headers()["content-type"], "application/problem+json");
+//! # drop(app);
+//! # }
+//! ```
 
 mod body;
 #[cfg(feature = "client")]

@@ -183,9 +183,13 @@ impl<'a> Expansion<'a> {
             let FunctionPath(path) = value(given)?;
             Some(self.set(setter, path.to_token_stream()))
         });
-        quote_spanned! {span=>
-            let __idempotent_returns = #private::#witness::<#ty>() #(#hooks)*;
-        }
+        let returns = quote_spanned!(span=> #private::#witness::<#ty>() #(#hooks)*);
+        // The type of the errors is known here alone, and with it whether they have sources.
+        let returns = match &args.final_errors {
+            Some(_) => quote_spanned!(span=> #private::FinalErrors::of(#returns).searched()),
+            None => returns,
+        };
+        quote_spanned!(span=> let __idempotent_returns = #returns;)
     }
 
     /// The user's statements as an async block.

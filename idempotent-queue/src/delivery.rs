@@ -76,8 +76,8 @@ impl Terms {
     }
 }
 
-/// Deliveries that are taken for one attempt: those that find another consumer at work, or the store
-/// down, are deliveries too.
+/// Deliveries that are taken for one attempt, before tries are counted: those that find another consumer at
+/// work, or the store down, are deliveries too.
 pub(crate) const DELIVERIES_PER_ATTEMPT: u64 = 10;
 
 /// A source that is ready.

@@ -7,8 +7,8 @@
 //! [`reported`]: the function's own error type does not tell a refusal from a failure.
 
 use crate::config::Mode;
-use crate::engine::enclosing;
-use crate::error::{Error, ErrorKind};
+use crate::engine::{call_refused, enclosing};
+use crate::error::{Disposition, Error, ErrorKind};
 use crate::key::{Encoded, KeyPart};
 use crate::observe::Ending;
 use std::fmt;
@@ -231,8 +231,13 @@ fn reports(slot: &ReportSlot) -> MutexGuard<'_, Reports> {
     slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Leaves the end of a call for [`reported`].
+/// Leaves the end of a call for [`reported`], and its refusal for the body around it.
 pub(crate) fn report(report: CallReport) {
+    if let Some(kind) = report.refusal
+        && Disposition::of(kind, report.retry_after).is_retry()
+    {
+        call_refused();
+    }
     let _ = REPORT.try_with(|slot| reports(slot).last = Some(report));
 }
 

@@ -1,9 +1,11 @@
 //! Rules for a function's answers: which are kept, for how long, and how they are read back.
 
 use crate::codec::{CodecError, Codecs, StoredBytes, own_bytes};
-use crate::error::Error;
+use crate::error::{self, Error};
+use crate::outcome::Outcome;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::error::Error as StdError;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -11,8 +13,33 @@ use std::time::Duration;
 type EncodeFn<T> = fn(&Codecs, &T) -> Result<Vec<u8>, CodecError>;
 type DecodeFn<T> = fn(&Codecs, &[u8]) -> Result<T, CodecError>;
 
-/// Encoder and decoder of errors, and the test for final ones.
-type KeptErrors<E> = (EncodeFn<E>, DecodeFn<E>, fn(&E) -> bool);
+/// Rules for errors that are kept.
+struct KeptErrors<E> {
+    encode: EncodeFn<E>,
+    decode: DecodeFn<E>,
+    is_final: fn(&E) -> bool,
+    /// Tells whether there is a refusal among the sources; `None` if the type is not known to have
+    /// any.
+    holds_refusal: Option<fn(&E) -> bool>,
+}
+
+impl<E> Clone for KeptErrors<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for KeptErrors<E> {}
+
+/// An error that a body returned, as it is recorded.
+pub(crate) enum ErrorAnswer {
+    /// It frees the key.
+    Free,
+    /// It would be kept, but it is or may be the refusal of a call in the body. It frees the key.
+    Refusal,
+    /// It is kept.
+    Final(Encoding),
+}
 
 /// Rules for keeping and replaying the answers `Result<T, E>` of one function.
 ///
@@ -25,6 +52,8 @@ pub struct AnswerPolicy<T, E> {
     on_replay: Option<fn(&T)>,
     undo_if: Option<fn(&T) -> bool>,
     pub(crate) refuse: fn(Error) -> E,
+    /// The value that the caller of an attributed function gets.
+    pub(crate) tell: fn(Outcome<T>) -> T,
 }
 
 impl<T, E> Clone for AnswerPolicy<T, E> {
@@ -64,19 +93,83 @@ impl<T, E: From<Error>> AnswerPolicy<T, E> {
 
     /// Keeps no values, so that a success cannot be replayed.
     pub fn not_kept() -> Self {
-        let (value, error, refuse) = (None, None, E::from);
-        Self { value, error, expire_with: None, on_replay: None, undo_if: None, refuse }
+        Self {
+            value: None,
+            error: None,
+            expire_with: None,
+            on_replay: None,
+            undo_if: None,
+            refuse: E::from,
+            tell: |outcome| outcome.value,
+        }
+    }
+}
+
+impl<T: Serialize + DeserializeOwned, E: From<Error>> AnswerPolicy<Outcome<T>, E> {
+    /// Keeps the values of outcomes, and tells each caller the outcome of its own call.
+    pub(crate) fn kept_with_outcome() -> Self {
+        let encode: EncodeFn<Outcome<T>> = |codecs, outcome| codecs.encode(&outcome.value);
+        let decode: DecodeFn<Outcome<T>> = |codecs, bytes| Ok(Outcome::new(codecs.decode(bytes)?));
+        let tell = |call: Outcome<Outcome<T>>| call.with(|of_body| of_body.value);
+        Self { value: Some((encode, decode)), tell, ..Self::not_kept() }
     }
 }
 
 impl<T, E> AnswerPolicy<T, E> {
     /// Keeps and replays errors for which `is_final` returns `true`. All other errors free the key.
+    ///
+    /// A refusal is never kept, whatever `is_final` says: that another call was refused is not an
+    /// answer of this one. An error counts as a refusal if it serializes an [`Error`] as part of
+    /// itself, or has one among its sources, if these are [searched](Self::search_sources). If they
+    /// are not, as with errors that are texts, an error also counts as one if a call in the body was
+    /// refused in a way that a [retry](crate::Disposition::Retry) can change.
+    ///
+    /// ```
+    /// use idempotent_runtime::{AnswerPolicy, Error, Idempotency, Mode};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+    /// enum PayError {
+    ///     #[error("the card was refused")]
+    ///     CardRefused,
+    ///     #[error(transparent)]
+    ///     NotNow(#[from] Error),
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let idem = Idempotency::in_memory().unwrap();
+    /// let is_final = |error: &PayError| matches!(error, PayError::CardRefused);
+    /// let answers = AnswerPolicy::<u64, PayError>::kept().final_errors(is_final).search_sources();
+    /// for _ in 0..2 {
+    ///     // The body runs once.
+    ///     let pay = idem.operation("pay").key(7).mode(Mode::Strong);
+    ///     let answer = pay.run_as(answers, async { Err(PayError::CardRefused) }).await;
+    ///     assert!(matches!(answer, Err(PayError::CardRefused)));
+    /// }
+    /// # }
+    /// ```
     #[must_use]
     pub fn final_errors(mut self, is_final: fn(&E) -> bool) -> Self
     where
         E: Serialize + DeserializeOwned,
     {
-        self.error = Some((encode::<E>, decode::<E>, is_final));
+        let (encode, decode) = (encode::<E>, decode::<E>);
+        self.error = Some(KeptErrors { encode, decode, is_final, holds_refusal: None });
+        self
+    }
+
+    /// Looks for refusals among the [sources](StdError::source) of errors that
+    /// [`final_errors`](Self::final_errors) would keep. The attribute does so for every error type
+    /// that has sources.
+    #[must_use]
+    pub fn search_sources(mut self) -> Self
+    where
+        E: StdError,
+    {
+        if let Some(kept) = &mut self.error {
+            kept.holds_refusal = Some(|error| error.source().and_then(Error::find_in).is_some());
+        }
         self
     }
 
@@ -135,17 +228,30 @@ impl<T, E> AnswerPolicy<T, E> {
         }
     }
 
-    /// The encoded error, if it is final.
-    pub(crate) fn encode_error(&self, codecs: &Codecs, error: &E) -> Option<Encoding> {
-        let (encode, _, is_final) = self.error?;
-        call_hook("final_errors", || is_final(error))
-            .unwrap_or(false)
-            .then(|| encode(codecs, error))
+    /// The fate of a body's error. `call_refused` tells that a call in the body was refused in a way
+    /// that a retry can change.
+    pub(crate) fn keep_error(&self, codecs: &Codecs, error: &E, call_refused: bool) -> ErrorAnswer {
+        let Some(kept) = &self.error else { return ErrorAnswer::Free };
+        let says = |hook: fn(&E) -> bool| call_hook("final_errors", || hook(error));
+        if !says(kept.is_final).unwrap_or(false) {
+            return ErrorAnswer::Free;
+        }
+        let is_refusal = match kept.holds_refusal {
+            Some(holds) => says(holds).unwrap_or(true),
+            None => call_refused,
+        };
+        if is_refusal {
+            return ErrorAnswer::Refusal;
+        }
+        match error::watch(|| (kept.encode)(codecs, error)) {
+            (_, true) => ErrorAnswer::Refusal,
+            (encoding, false) => ErrorAnswer::Final(encoding),
+        }
     }
 
     pub(crate) fn decode_error(&self, codecs: &Codecs, bytes: &[u8]) -> Result<E, CodecError> {
-        match self.error {
-            Some((_, decode, _)) => decode(codecs, bytes),
+        match &self.error {
+            Some(kept) => (kept.decode)(codecs, bytes),
             None => Err(CodecError::new("this function keeps no errors")),
         }
     }

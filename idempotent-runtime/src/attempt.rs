@@ -395,17 +395,43 @@ impl Attempt {
         self.end(End::Fail(Failure::Final(error))).await
     }
 
+    /// Frees the key after all, because nothing was done for this attempt: the next one gets its number.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Begin, Idempotency};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let idem = Idempotency::in_memory()?;
+    /// let import = idem.operation("files.import").key("2026-11.csv");
+    /// for _ in 0..2 {
+    ///     let Begin::Fresh(attempt) = import.begin().await? else { return Ok(()) };
+    ///     assert_eq!(attempt.number(), 1);
+    ///     attempt.release().await?; // the file is not there yet
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`complete`](Attempt::complete).
+    pub async fn release(self) -> Result<(), Error> {
+        self.end(End::Release).await
+    }
+
     async fn end(mut self, verb: End) -> Result<(), Error> {
         if self.protection == Protection::Off {
             // There is no record to be written.
             return Ok(());
         }
-        let succeeds = matches!(verb, End::Complete { .. });
+        let planned = match verb {
+            End::Complete { .. } => Ending::Executed,
+            End::Release => Ending::Cancelled,
+            _ => Ending::Failed,
+        };
         let ended = self.attempt.end(verb).await;
         self.end.ends(match &ended {
             Ok(Updated::Superseded) => Ending::Superseded,
-            _ if succeeds => Ending::Executed,
-            _ => Ending::Failed,
+            _ => planned,
         });
         match ended {
             Ok(Updated::Superseded) => Err(self.attempt.error(ErrorKind::Superseded)),

@@ -1,5 +1,16 @@
 //! The error of a refused call, and its consequences for the caller.
 
+mod body_run;
+mod chain;
+mod disposition;
+mod kind;
+mod wire;
+
+pub use body_run::BodyRun;
+pub use disposition::Disposition;
+pub use kind::ErrorKind;
+pub(crate) use wire::watch;
+
 use crate::causes::unsaid;
 use crate::operation_name::OperationName;
 use crate::store::{StoreError, StoreErrorKind};
@@ -13,6 +24,62 @@ use std::time::Duration;
 /// keys hashed, and never shows values. If an error of the store or of a codec is the cause, the
 /// text includes it, and [`source`](StdError::source) starts at the first cause that the text
 /// leaves out. [`store_error`](Error::store_error) returns the store's error itself.
+///
+/// # In an error of your own
+///
+/// A function's error type needs `From<Error>`, so that a call can be refused. It keeps the whole
+/// refusal, which has kind, text and [`retry_after`](Error::retry_after), or the parts that its
+/// callers look at. Both are `Serialize` and `Deserialize`, as
+/// [`final_errors`](crate::AnswerPolicy::final_errors) requires:
+///
+/// ```
+/// use idempotent_runtime::{Error, ErrorKind, idempotent};
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+/// enum PayError {
+///     #[error("the card was refused")]
+///     CardRefused,
+///     #[error(transparent)]
+///     NotNow(#[from] Error),
+/// }
+///
+/// impl PayError {
+///     /// The bank's no is an answer. Refusals are not, whatever is said here.
+///     fn is_final(&self) -> bool {
+///         matches!(self, Self::CardRefused)
+///     }
+/// }
+///
+/// #[idempotent(key = "id", mode = "strong", final_errors = PayError::is_final)]
+/// async fn pay(id: &str, card: &str) -> Result<(), PayError> {
+///     if card == "good" { Ok(()) } else { Err(PayError::CardRefused) }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert!(matches!(pay("7", "bad").await, Err(PayError::CardRefused)));
+/// assert!(matches!(pay("7", "good").await, Err(PayError::CardRefused))); // replayed
+/// match pay("", "good").await {
+///     Err(PayError::NotNow(refusal)) => {
+///         assert_eq!(refusal.kind(), ErrorKind::InvalidKey);
+///         assert_eq!(refusal.retry_after(), None);
+///     }
+///     other => panic!("{other:?}"),
+/// }
+/// # }
+/// ```
+///
+/// `anyhow::Error`, `eyre::Report`, `Box<dyn std::error::Error + Send + Sync>`,
+/// [`std::io::Error`] and `String` have `From<Error>` already. [`find_in`](Error::find_in) looks for
+/// the refusal in the first four.
+///
+/// # Serialized
+///
+/// A struct of the fields `kind` ([`ErrorKind::as_str`]), `operation`, `message`,
+/// `retry_after_ms` (a number or null) and `body` (`did_not_run`, `ran` or `unknown`). The key and
+/// the causes are left out. A kind of a newer version is read as [`ErrorKind::Unknown`], whose
+/// disposition is to ask an operator, or to retry if it names a time.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -24,119 +91,6 @@ struct Inner {
     retry_after: Option<Duration>,
     body: BodyRun,
     source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-/// The part that the body had in a call that was refused.
-///
-/// ```
-/// use idempotent_runtime::{BodyRun, Error};
-///
-/// fn log(error: &Error) {
-///     match error.body() {
-///         BodyRun::DidNotRun => println!("nothing happened: {error}"),
-///         BodyRun::Ran => println!("it happened, and its answer is lost: {error}"),
-///         BodyRun::Unknown => println!("a repeat call returns the outcome: {error}"),
-///     }
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BodyRun {
-    /// The body did not run, and it will not run for this call.
-    DidNotRun,
-    /// The body ran, or started to run.
-    Ran,
-    /// The body may have run, or may still run: an effect inside Redis whose answer was lost. A
-    /// call with the same key is safe, and returns the outcome.
-    Unknown,
-}
-
-/// The kind of an [`Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// There is no key: no ambient token, or an optional field that is `None`.
-    MissingKey,
-    /// The key is empty or too long.
-    InvalidKey,
-    /// The operation is already done (reject mode), or the window is taken (window mode).
-    Duplicate,
-    /// Another call with this key is running, and this one does not wait, or has waited long
-    /// enough.
-    InProgress,
-    /// The key was used before with another payload.
-    Mismatch,
-    /// An earlier attempt began and its outcome is unknown.
-    Indeterminate,
-    /// The call chain in this task already holds this key, or a lock that the call needs.
-    Reentrant,
-    /// The store did not answer.
-    StoreUnavailable,
-    /// The store, or this process, has no room for another attempt.
-    StoreFull,
-    /// The store has fewer replicas than required.
-    NotReplicated,
-    /// The instance is shutting down.
-    ShuttingDown,
-    /// Another attempt took over, or an operator freed the key. The value was dropped.
-    Superseded,
-    /// The body returned a value, which the store has not acknowledged, and `on_unrecorded` is
-    /// `error`. The value was dropped; it may still be recorded.
-    Unrecorded,
-    /// The operation succeeded before, but its value was not kept.
-    ResultUnavailable,
-    /// The operation failed before for good: its error was not kept, or its body has started as often
-    /// as it may.
-    FailedBefore,
-    /// The stored value does not fit the type, the codec or the format version.
-    Undecodable,
-    /// The instance or the function is misconfigured.
-    Misconfigured,
-}
-
-impl ErrorKind {
-    /// All of them.
-    pub const ALL: [Self; 17] = [
-        Self::MissingKey,
-        Self::InvalidKey,
-        Self::Duplicate,
-        Self::InProgress,
-        Self::Mismatch,
-        Self::Indeterminate,
-        Self::Reentrant,
-        Self::StoreUnavailable,
-        Self::StoreFull,
-        Self::NotReplicated,
-        Self::ShuttingDown,
-        Self::Superseded,
-        Self::Unrecorded,
-        Self::ResultUnavailable,
-        Self::FailedBefore,
-        Self::Undecodable,
-        Self::Misconfigured,
-    ];
-
-    /// A short description of this kind.
-    pub fn description(self) -> &'static str {
-        match self {
-            Self::MissingKey => "no idempotency key",
-            Self::InvalidKey => "invalid idempotency key",
-            Self::Duplicate => "duplicate",
-            Self::InProgress => "in progress",
-            Self::Mismatch => "the key was used with another payload",
-            Self::Indeterminate => "the outcome of an earlier attempt is unknown",
-            Self::Reentrant => "this call chain already holds the key",
-            Self::StoreUnavailable => "the store is unavailable",
-            Self::StoreFull => "the store is full",
-            Self::NotReplicated => "too few replicas",
-            Self::ShuttingDown => "shutting down",
-            Self::Superseded => "superseded by another attempt or by an operator",
-            Self::Unrecorded => "done, but the result is not recorded",
-            Self::ResultUnavailable => "done before, but the result was not kept",
-            Self::FailedBefore => "failed before, for good",
-            Self::Undecodable => "the stored result cannot be read",
-            Self::Misconfigured => "set up wrongly",
-        }
-    }
 }
 
 impl Error {
@@ -226,19 +180,15 @@ impl Error {
         self.0.retry_after
     }
 
-    /// `true` if a retry with the same key can end differently.
+    /// The next step of the caller: nothing, a retry, to give up, or to ask an operator.
+    pub fn disposition(&self) -> Disposition {
+        Disposition::of(self.0.kind, self.0.retry_after)
+    }
+
+    /// `true` if a retry with the same key can end differently by itself: its
+    /// [disposition](Self::disposition) is [`Retry`](Disposition::Retry).
     pub fn is_retryable(&self) -> bool {
-        match self.0.kind {
-            ErrorKind::InProgress
-            | ErrorKind::StoreUnavailable
-            | ErrorKind::StoreFull
-            | ErrorKind::NotReplicated
-            | ErrorKind::ShuttingDown
-            | ErrorKind::Superseded
-            | ErrorKind::Unrecorded => true,
-            ErrorKind::Duplicate => self.0.retry_after.is_some(),
-            _ => false,
-        }
+        self.disposition().is_retry()
     }
 
     /// The error of the store, if it is the cause.
@@ -323,112 +273,4 @@ impl StdError for Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_text_says_what_whether_and_when() {
-        let error = Error::new(ErrorKind::InProgress, &"orders.create".into())
-            .with_key("#0123".to_owned())
-            .with_message("please wait")
-            .with_retry_after(Duration::from_millis(1500));
-        assert_eq!(
-            error.to_string(),
-            "orders.create [#0123]: in progress: please wait \
-             (the body did not run; retry after 1500 ms)"
-        );
-    }
-
-    #[test]
-    fn all_kinds_are_listed_in_their_order() {
-        for (number, kind) in ErrorKind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, number, "{kind:?}");
-        }
-        assert_eq!(ErrorKind::Misconfigured as usize + 1, ErrorKind::ALL.len());
-    }
-
-    #[test]
-    fn superseded_is_the_kind_whose_body_ran() {
-        let error = Error::new(ErrorKind::Superseded, &"o".into());
-        assert_eq!((error.body(), error.body_ran()), (BodyRun::Ran, true));
-        assert!(error.to_string().contains("the body ran"));
-    }
-
-    #[cfg(feature = "redis")]
-    #[test]
-    fn an_unknown_run_is_said_to_be_unknown() {
-        let error = || Error::new(ErrorKind::StoreUnavailable, &"o".into()).with_message("lost");
-        let unknown = error().with_body_unknown();
-        assert_eq!((unknown.body(), unknown.body_ran()), (BodyRun::Unknown, false));
-        assert_eq!(
-            unknown.to_string(),
-            "o: the store is unavailable: lost (it is unknown whether the body ran; may be retried)"
-        );
-        assert_eq!(error().after_the_body_ran().with_body_unknown().body(), BodyRun::Ran);
-    }
-
-    #[test]
-    fn a_remedy_comes_last() {
-        let error = Error::new(ErrorKind::Misconfigured, &"o".into());
-        assert_eq!(
-            error.with_message("no such user\nhelp: ACL SETUSER").to_string(),
-            "o: set up wrongly: no such user \
-             (the body did not run; a retry with this key does not help)\nhelp: ACL SETUSER"
-        );
-    }
-
-    /// An error and its causes in a row, as reports print them.
-    fn chain(error: &dyn StdError) -> String {
-        let causes = std::iter::successors(Some(error), |&error| error.source());
-        causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-    }
-
-    fn refused() -> std::io::Error {
-        std::io::Error::other("connection refused")
-    }
-
-    #[test]
-    fn a_store_s_text_is_in_the_chain_once() {
-        let lost = StoreError::new(StoreErrorKind::Unavailable, "10.0.0.7 does not answer");
-        let error = Error::from_store(lost.with_source(refused()), &"o".into());
-        assert_eq!(
-            chain(&error),
-            "o: the store is unavailable: 10.0.0.7 does not answer \
-             (the body did not run; may be retried): connection refused"
-        );
-        assert_eq!(error.store_error().unwrap().kind(), StoreErrorKind::Unavailable);
-    }
-
-    #[test]
-    fn a_cause_that_a_store_quotes_is_in_the_chain_once() {
-        let lost = || {
-            StoreError::new(StoreErrorKind::Unavailable, format!("redis: {}", refused()))
-                .with_source(refused())
-        };
-        assert_eq!(chain(&lost()), "redis: connection refused");
-        assert_eq!(
-            chain(&Error::from_store(lost(), &"o".into())),
-            "o: the store is unavailable: redis: connection refused \
-             (the body did not run; may be retried)"
-        );
-    }
-
-    #[test]
-    fn a_cause_that_the_text_leaves_out_is_in_the_chain() {
-        let raced = StoreError::new(StoreErrorKind::Contended, "lost a race");
-        let error = Error::new(ErrorKind::InProgress, &"o".into())
-            .with_message("please wait")
-            .with_source(raced);
-        assert_eq!(
-            chain(&error),
-            "o: in progress: please wait (the body did not run; may be retried): lost a race"
-        );
-    }
-
-    #[test]
-    fn a_taken_window_can_be_retried_later_and_a_success_cannot() {
-        let duplicate = || Error::new(ErrorKind::Duplicate, &"o".into());
-        assert!(!duplicate().is_retryable());
-        assert!(duplicate().with_retry_after(Duration::from_secs(1)).is_retryable());
-    }
-}
+mod tests;

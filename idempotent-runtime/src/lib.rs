@@ -77,7 +77,7 @@ pub use config::{Abandon, Config, Mode, OnStoreError, OnUnrecorded, retention};
 #[cfg(feature = "redis")]
 pub use effects::EffectOutcome;
 pub use engine::{Current, current};
-pub use error::{BodyRun, Error, ErrorKind};
+pub use error::{BodyRun, Disposition, Error, ErrorKind};
 pub use fingerprint::Fingerprint;
 pub use install::require_installed;
 #[doc(inline)]

@@ -231,6 +231,29 @@ impl<'a> Operation<'a> {
         self
     }
 
+    /// Leaves the body out of `max_concurrent`: for an attempt around other calls, which are counted
+    /// themselves and would find its place taken.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Begin, Config, Error, Idempotency};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = Config::new().with_max_concurrent(1);
+    /// let idem = Idempotency::builder().config(config).build()?;
+    /// let Begin::Fresh(import) = idem.operation("import").key(1).uncounted().begin().await? else {
+    ///     return Ok(());
+    /// };
+    /// idem.operation("row").key((1, 1)).run(async { Ok::<_, Error>(1) }).await?;
+    /// import.complete(&1).await?;
+    /// # Ok(()) }
+    /// ```
+    #[inline]
+    pub fn uncounted(mut self) -> Self {
+        self.options.runs = Runs::Uncounted;
+        self
+    }
+
     /// Runs `body` once per key. Repeat calls are answered according to the
     /// [mode](Operation::mode).
     ///

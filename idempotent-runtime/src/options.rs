@@ -30,6 +30,8 @@ pub(crate) enum Runs {
     /// Every call that the store grants an attempt.
     #[default]
     Granted,
+    /// The same, and they are not counted for `max_concurrent`.
+    Uncounted,
     /// None: a call gets the answer of another one, or is refused.
     Never,
 }
@@ -109,6 +111,7 @@ impl Policy {
             max_attempts: None,
             max_concurrent: match options.runs {
                 Runs::Granted => config.max_concurrent,
+                Runs::Uncounted => None,
                 Runs::Never => Some(0),
             },
             binding: options.binding,

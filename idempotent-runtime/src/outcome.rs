@@ -1,6 +1,33 @@
 //! The value of a call, its origin, and the state of its record.
 
 /// The value of a call, and its origin.
+///
+/// A function with the attribute that returns `Result<Outcome<T>, E>` tells its callers whether they
+/// got a replay. Its body wraps the value with [`new`](Self::new) or `into`, and the caller gets the
+/// other fields filled in. The value alone is stored, so that a function can change from `T` to
+/// `Outcome<T>` and back and keeps its records.
+///
+/// ```
+/// use idempotent_runtime::{Error, Outcome, idempotent};
+///
+/// #[idempotent(key = "id", mode = "strong")]
+/// async fn create(id: u64) -> Result<Outcome<String>, Error> {
+///     Ok(format!("order {id}").into())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// let first = create(7).await?;
+/// assert!(!first.replayed);
+/// let again = create(7).await?;
+/// assert!(again.replayed);
+/// assert_eq!(again.value, "order 7");
+/// # Ok(()) }
+/// ```
+///
+/// That is for functions that keep their values: those with `mode = "strong"`, and those that leave
+/// the mode to the configuration. With `mode = "reject"` and `mode = "window"` nothing is replayed, and
+/// the caller gets the `Outcome` as the body made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outcome<T> {
@@ -12,6 +39,26 @@ pub struct Outcome<T> {
     pub attempt: u32,
     /// The state of its record: says whether repeat calls get this value.
     pub recorded: Recorded,
+}
+
+impl<T> Outcome<T> {
+    /// The outcome of a body that has just run, as a first attempt that is not recorded: the values
+    /// until they are known.
+    pub fn new(value: T) -> Self {
+        Self { value, replayed: false, attempt: 1, recorded: Recorded::No }
+    }
+
+    /// The same outcome with another value.
+    pub(crate) fn with<U>(self, value: impl FnOnce(T) -> U) -> Outcome<U> {
+        let Self { value: inner, replayed, attempt, recorded } = self;
+        Outcome { value: value(inner), replayed, attempt, recorded }
+    }
+}
+
+impl<T> From<T> for Outcome<T> {
+    fn from(value: T) -> Self {
+        Self::new(value)
+    }
 }
 
 /// The state of a value's record, as far as it is known when the caller gets the value.

@@ -11,14 +11,14 @@ use crate::fingerprint::Fingerprint;
 use crate::install;
 use crate::instance::Idempotency;
 use crate::key::KeyPart;
+use crate::outcome::Outcome;
 use crate::protocol::OpenTransaction;
 use pin_project_lite::pin_project;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::borrow::Borrow;
 use std::fmt;
 use std::future::Future;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -48,8 +48,33 @@ pub fn template() -> Parts {
 }
 
 /// The instance named by `with`.
-pub fn instance<I: Borrow<Idempotency> + ?Sized>(with: &I) -> Idempotency {
-    with.borrow().clone()
+pub fn instance<I: Lends + ?Sized>(with: &I) -> Idempotency {
+    with.lend().clone()
+}
+
+/// Values that lead to an instance: the instance itself, and whatever dereferences to one, however
+/// many steps away. So do references, `Arc`, and the state extractors of web frameworks.
+#[diagnostic::on_unimplemented(
+    message = "`with` takes an `Idempotency`, this is `{Self}`",
+    label = "neither an `Idempotency` nor anything that dereferences to one",
+    note = "`&Idempotency`, `Arc<Idempotency>` and types with `Deref<Target = Idempotency>` work; of a struct, name the field: `with = app.idempotency`"
+)]
+pub trait Lends {
+    /// The instance.
+    fn lend(&self) -> &Idempotency;
+}
+
+impl Lends for Idempotency {
+    fn lend(&self) -> &Idempotency {
+        self
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Deref<Target: Lends> + ?Sized> Lends for D {
+    fn lend(&self) -> &Idempotency {
+        (**self).lend()
+    }
 }
 
 /// One call of an attributed function.
@@ -163,7 +188,7 @@ impl<T, E> Witness for AnswerPolicy<T, E> {
     type Run<'a, F> = Run<'a, T, E, F>;
 
     fn run<F>(self, call: Call<'_>, body: F) -> Run<'_, T, E, F> {
-        Run { run: engine::run(call.prepare(), self, body) }
+        Run { tell: self.tell, run: engine::run(call.prepare(), self, body) }
     }
 }
 
@@ -175,10 +200,69 @@ mod sealed {
 /// The policy of a function whose values are kept.
 pub fn replay<R: ReturnsResult>() -> R::AnswerPolicy
 where
-    R::Value: Serialize + DeserializeOwned,
+    R::Value: Kept,
     R::Error: From<Error>,
 {
-    R::witness(AnswerPolicy::kept())
+    R::witness(R::Value::kept())
+}
+
+/// Values of functions that keep them: anything that is read back equal, and an [`Outcome`] of it,
+/// which is not `Serialize` itself.
+pub trait Kept: Sized {
+    /// The policy for keeping them.
+    fn kept<E: From<Error>>() -> AnswerPolicy<Self, E>;
+}
+
+impl<T: Serialize + DeserializeOwned> Kept for T {
+    fn kept<E: From<Error>>() -> AnswerPolicy<T, E> {
+        AnswerPolicy::kept()
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Kept for Outcome<T> {
+    fn kept<E: From<Error>>() -> AnswerPolicy<Outcome<T>, E> {
+        AnswerPolicy::kept_with_outcome()
+    }
+}
+
+/// A policy with `final_errors`, for [`searched`](Self::searched).
+#[derive(Debug)]
+pub struct FinalErrors<T, E>(Unsearched<T, E>);
+
+impl<T, E> FinalErrors<T, E> {
+    /// Takes the policy.
+    pub fn of(answers: AnswerPolicy<T, E>) -> Self {
+        Self(Unsearched(answers))
+    }
+}
+
+impl<T, E: std::error::Error> FinalErrors<T, E> {
+    /// The policy of a function whose errors have sources, which are searched for refusals.
+    ///
+    /// For other error types this method does not apply, and the compiler goes on to that of
+    /// [`Unsearched`].
+    pub fn searched(&self) -> AnswerPolicy<T, E> {
+        self.0.0.search_sources()
+    }
+}
+
+impl<T, E> Deref for FinalErrors<T, E> {
+    type Target = Unsearched<T, E>;
+
+    fn deref(&self) -> &Unsearched<T, E> {
+        &self.0
+    }
+}
+
+/// A policy with `final_errors`, of a function whose errors may be anything.
+#[derive(Debug)]
+pub struct Unsearched<T, E>(AnswerPolicy<T, E>);
+
+impl<T, E> Unsearched<T, E> {
+    /// The policy as it is.
+    pub fn searched(&self) -> AnswerPolicy<T, E> {
+        self.0
+    }
 }
 
 /// The policy of a function whose values are not kept.
@@ -207,6 +291,7 @@ pin_project! {
     pub struct Run<'a, T, E, F> {
         #[pin]
         run: engine::Run<'a, T, E, F>,
+        tell: fn(Outcome<T>) -> T,
     }
 }
 
@@ -217,7 +302,8 @@ where
     type Output = Result<T, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, E>> {
-        self.project().run.poll(context).map(|answer| answer.map(|outcome| outcome.value))
+        let this = self.project();
+        this.run.poll(context).map(|answer| answer.map(this.tell))
     }
 }
 
@@ -253,16 +339,20 @@ where
 
     fn detach(self, call: Call<'_>, body: F) -> RunDetached<'_, T, E, F> {
         // Boxed here, so that a large body is not on the stack while it is polled.
-        RunDetached(engine::run_detached(call, self, Box::pin(body), Moves::AtOnce))
+        let run = engine::run_detached(call, self, Box::pin(body), Moves::AtOnce);
+        RunDetached { run, tell: self.tell }
     }
 }
 
 /// A call of an attributed function with `detach`.
-pub struct RunDetached<'a, T, E, F>(engine::Detached<'a, Call<'a>, T, E, F>);
+pub struct RunDetached<'a, T, E, F> {
+    run: engine::Detached<'a, Call<'a>, T, E, F>,
+    tell: fn(Outcome<T>) -> T,
+}
 
 impl<T, E, F> fmt::Debug for RunDetached<'_, T, E, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("RunDetached").finish_non_exhaustive()
+        formatter.debug_struct("RunDetached").finish_non_exhaustive()
     }
 }
 
@@ -275,8 +365,8 @@ where
     type Output = Result<T, E>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, E>> {
-        let polled = Pin::new(&mut self.0).poll(context);
-        polled.map(|answer| answer.map(|outcome| outcome.value))
+        let polled = Pin::new(&mut self.run).poll(context);
+        polled.map(|answer| answer.map(self.tell))
     }
 }
 
@@ -322,18 +412,22 @@ impl<T: Send + 'static, E: Send + 'static> ClaimIn for AnswerPolicy<T, E> {
         Box::pin(async move {
             let prepared =
                 call.on_engine().and_then(|(engine, call)| engine::prepare_within(engine, call));
+            let tell = self.tell;
             match claim_within(prepared, self, transaction).await {
-                ControlFlow::Continue(within) => ControlFlow::Continue(InTransaction(within)),
-                ControlFlow::Break(answer) => {
-                    ControlFlow::Break(answer.map(|outcome| outcome.value))
+                ControlFlow::Continue(within) => {
+                    ControlFlow::Continue(InTransaction { within, tell })
                 }
+                ControlFlow::Break(answer) => ControlFlow::Break(answer.map(tell)),
             }
         })
     }
 }
 
 /// A call that holds its key in a transaction of the caller's.
-pub struct InTransaction<'a, T, E>(Within<'a, T, E>);
+pub struct InTransaction<'a, T, E> {
+    within: Within<'a, T, E>,
+    tell: fn(Outcome<T>) -> T,
+}
 
 impl<T, E> InTransaction<'_, T, E> {
     /// The body, to run as the attempt.
@@ -341,7 +435,7 @@ impl<T, E> InTransaction<'_, T, E> {
     where
         F: Future<Output = Result<T, E>>,
     {
-        RunBody { body: self.0.body(body) }
+        RunBody { body: self.within.body(body) }
     }
 
     /// Records its end, as part of the transaction.
@@ -355,7 +449,7 @@ impl<T, E> InTransaction<'_, T, E> {
         T: Send,
         E: Send,
     {
-        Box::pin(async move { Ok(self.0.settle(transaction, answer).await?.value) })
+        Box::pin(async move { self.within.settle(transaction, answer).await.map(self.tell) })
     }
 }
 
@@ -383,6 +477,6 @@ impl<F> fmt::Debug for RunBody<F> {
 
 impl<T, E> fmt::Debug for InTransaction<'_, T, E> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("InTransaction").finish_non_exhaustive()
+        formatter.debug_struct("InTransaction").finish_non_exhaustive()
     }
 }

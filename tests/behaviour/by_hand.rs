@@ -47,6 +47,21 @@ async fn fail_by_hand_frees_the_key_and_for_good_keeps_the_error() {
 }
 
 #[tokio::test]
+async fn a_released_attempt_does_not_count() {
+    for bench in both() {
+        let op = bench.op();
+        fresh(&op).await.release().await.unwrap();
+        assert!(op.get().await.unwrap().is_none(), "a first one leaves nothing behind");
+        fresh(&op).await.fail().await.unwrap();
+        for _ in 0..2 {
+            let attempt = fresh(&op).await;
+            assert_eq!(attempt.number(), 2);
+            attempt.release().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_attempt_counts_as_started() {
     for bench in both() {
         let op = bench.op().abandon(Abandon::Block);

@@ -294,3 +294,19 @@ async fn a_caller_that_waits_for_a_body_takes_no_place() {
     .await;
     assert_eq!(waiting.await.unwrap().unwrap(), 2);
 }
+
+#[tokio::test]
+async fn an_attempt_that_is_not_counted_leaves_room_for_the_calls_beside_it() {
+    for bench in both(1) {
+        let around = bench.idem.operation("around").key(1).uncounted();
+        let Begin::Fresh(attempt) = around.begin().await.unwrap() else { panic!("it is free") };
+        let inner = || bench.idem.operation("inner").key(1);
+        let Begin::Fresh(counted) = inner().begin().await.unwrap() else { panic!("it is free") };
+        let error = bench.idem.operation("inner").key(2).begin().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StoreFull, "{error}");
+        let beside = bench.idem.operation("around").key(2).uncounted().begin().await.unwrap();
+        assert!(matches!(beside, Begin::Fresh(_)), "the limit does not hold for it");
+        counted.complete(&1).await.unwrap();
+        attempt.complete(&1).await.unwrap();
+    }
+}

@@ -32,6 +32,7 @@ mod nesting;
 mod no_attempt;
 mod panics;
 mod recorded;
+mod refusals_inside;
 mod repeats_only;
 mod replays;
 mod reports;

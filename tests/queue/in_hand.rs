@@ -7,7 +7,7 @@ use idempotent_runtime::testing::Verb;
 use idempotent_runtime::{Config, Error};
 use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use support::until;
 use tokio::sync::oneshot;
@@ -208,27 +208,85 @@ async fn dies(bench: &Bench) {
     }
 }
 
-#[tokio::test]
-async fn a_message_that_was_delivered_too_often_is_a_dead_letter_without_a_try() {
+/// A message that so many consumers have had in hand, and which died before they asked the store.
+async fn delivered(times: u64) -> Bench {
     let bench = Bench::new();
     bench.queue.send(message("a", Body::Succeeds));
-    dies(&bench).await;
-    bench.queue.send(message("b", Body::Succeeds));
-    for _ in 1..10 {
+    for _ in 0..times {
         dies(&bench).await;
     }
+    bench
+}
+
+#[tokio::test]
+async fn deliveries_that_did_not_reach_the_store_use_up_no_attempt() {
+    let bench = delivered(10).await;
+    // The tries are counted beside those bodies.
+    bench.idem.reconfigure(Config::new().with_max_concurrent(1)).unwrap();
     bench.queue.close();
-    let runs = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&runs);
-    let counted = move |body: Body| {
-        count.fetch_add(1, SeqCst);
-        handle(body)
-    };
     let consumer = bench.consumer().max_attempts(1);
-    in_time(consumer.run(bench.queue.deliveries(), counted)).await.unwrap();
-    assert_eq!((bench.counts(), bench.codes()), ([1, 1, 0, 0], vec!["too-many-deliveries".into()]));
-    let (letter, reason) = &bench.queue.dead_letters()[0];
-    assert_eq!((letter.header("idempotency-key"), letter.deliveries()), (Some("a"), Some(11)));
-    assert!(reason.text().starts_with("delivered 11 times, and 10 are enough"), "{reason}");
-    assert_eq!(runs.load(SeqCst), 1, "that of `b`, which was delivered ten times");
+    in_time(consumer.run(bench.queue.deliveries(), handle)).await.unwrap();
+    assert_eq!(bench.counts(), [1, 0, 0, 0]);
+    assert_eq!(bench.queue.acknowledged()[0].deliveries(), Some(11));
+    let records = bench.idem.store().usage().unwrap().entries;
+    assert_eq!(records, 1, "that of the body: the count is gone");
+}
+
+/// Its handler leaves no trace of an attempt, as a transaction does whose process dies.
+#[tokio::test]
+async fn a_message_that_was_delivered_too_often_has_as_many_tries_as_attempts() {
+    let bench = delivered(20).await;
+    let runs = Arc::new(AtomicUsize::new(0));
+    let start = || {
+        let count = Arc::clone(&runs);
+        let handler = move |_: Body| {
+            count.fetch_add(1, SeqCst);
+            std::future::pending::<Result<(), String>>()
+        };
+        let consumer = bench.consumer().max_attempts(2);
+        tokio::spawn(consumer.run(bench.queue.deliveries(), handler))
+    };
+    for run in 1..=2 {
+        let consumes = start();
+        in_time(until(|| runs.load(SeqCst) == run)).await;
+        consumes.abort();
+        in_time(until(|| bench.idem.in_flight() == 0)).await;
+    }
+    let consumes = start();
+    in_time(until(|| bench.counts() == [0, 1, 0, 0])).await;
+    assert_eq!((bench.codes(), runs.load(SeqCst)), (vec!["too-many-deliveries".into()], 2));
+    let (_, reason) = &bench.queue.dead_letters()[0];
+    let text = "times, where 20 are enough for `max_attempts` of 2, and tried 2 times since then";
+    assert!(reason.text().ends_with(text), "{reason}");
+    consumes.abort();
+}
+
+/// Another consumer has it in hand, and has not asked the function yet.
+#[tokio::test]
+async fn a_message_that_is_being_tried_elsewhere_is_no_dead_letter() {
+    let bench = delivered(10).await;
+    let elsewhere = Bench::on(bench.store.clone());
+    let copy = message("a", Body::Succeeds).with_deliveries(10);
+    elsewhere.queue.send(copy);
+    let (go, gone) = oneshot::channel::<()>();
+    let gone = Mutex::new(Some(gone));
+    let waits = move |body: Body| {
+        let gone = gone.lock().unwrap().take();
+        async move {
+            if let Some(gone) = gone {
+                gone.await.unwrap();
+            }
+            handle(body).await
+        }
+    };
+    let first = tokio::spawn(bench.consumer().max_attempts(1).run(bench.queue.deliveries(), waits));
+    until(|| bench.idem.in_flight() == 1).await;
+    let consumer = elsewhere.consumer().max_attempts(1);
+    let health = consumer.health();
+    let second = tokio::spawn(consumer.run(elsewhere.queue.deliveries(), handle));
+    in_time(until(|| health.settled().again > 2)).await;
+    go.send(()).unwrap();
+    in_time(until(|| [bench.counts(), elsewhere.counts()] == [[1, 0, 0, 0]; 2])).await;
+    first.abort();
+    second.abort();
 }

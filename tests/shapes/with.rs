@@ -1,7 +1,9 @@
 #![deny(warnings)]
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use axum::extract::State;
 use idempotent_runtime::{Error, Idempotency, idempotent};
 
 struct Orders {
@@ -34,6 +36,56 @@ async fn dereferenced(id: u64, idem: &Idempotency) -> Result<u64, Error> {
     Ok(id)
 }
 
+#[idempotent(key = "id", mode = "strong", with = idem)]
+async fn borrowed(id: u64, idem: &Idempotency) -> Result<u64, Error> {
+    Ok(id)
+}
+
+#[idempotent(key = "id", mode = "strong", with = idem)]
+async fn shared_and_borrowed(id: u64, idem: &Arc<Idempotency>) -> Result<u64, Error> {
+    Ok(id)
+}
+
+#[idempotent(key = "id", mode = "strong", with = idem)]
+async fn in_state(State(idem): State<Idempotency>, id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
+#[idempotent(key = "id", mode = "strong", with = state)]
+async fn state(state: State<Idempotency>, id: u64) -> Result<u64, Error> {
+    drop(state);
+    Ok(id)
+}
+
+#[idempotent(key = "id", mode = "strong", with = state)]
+async fn state_around_arc(state: State<Arc<Idempotency>>, id: u64) -> Result<u64, Error> {
+    drop(state);
+    Ok(id)
+}
+
+/// As `web::Data` of actix.
+struct Data<T: ?Sized>(Arc<T>);
+
+impl<T: ?Sized> Deref for Data<T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        &self.0
+    }
+}
+
+#[idempotent(key = "id", mode = "strong", with = data)]
+async fn data(data: Data<Idempotency>, id: u64) -> Result<u64, Error> {
+    drop(data);
+    Ok(id)
+}
+
+#[idempotent(key = "id", mode = "strong", with = data.idem)]
+async fn field_of_data(data: Data<Orders>, id: u64) -> Result<u64, Error> {
+    drop(data);
+    Ok(id)
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
     let idem = Idempotency::builder().build().unwrap();
@@ -41,5 +93,13 @@ pub(crate) async fn main() {
     assert_eq!(orders.field(1).await.unwrap(), 1);
     assert_eq!(orders.method(1).await.unwrap(), 1);
     assert_eq!(dereferenced(1, &idem).await.unwrap(), 1);
+    assert_eq!(borrowed(1, &idem).await.unwrap(), 1);
+    let arc = Arc::new(idem.clone());
+    assert_eq!(shared_and_borrowed(1, &arc).await.unwrap(), 1);
+    assert_eq!(in_state(State(idem.clone()), 1).await.unwrap(), 1);
+    assert_eq!(state(State(idem.clone()), 1).await.unwrap(), 1);
+    assert_eq!(state_around_arc(State(Arc::clone(&arc)), 1).await.unwrap(), 1);
+    assert_eq!(data(Data(arc), 1).await.unwrap(), 1);
+    assert_eq!(field_of_data(Data(Arc::new(orders)), 1).await.unwrap(), 1);
     assert_eq!(shared(1, Arc::new(idem)).await.unwrap(), 2);
 }

@@ -1,10 +1,11 @@
-//! One try to handle a message: decoded, handled, and judged.
+//! One try to handle a message: counted if it was delivered too often, decoded, handled, and judged.
 
 use super::heartbeat::Heartbeat;
+use super::tally::{self, Tally};
 use super::work::Work;
 use crate::settlement::{Ended, settlement};
 use crate::{Decode, Delivery, Message, Settlement, observe};
-use idempotent_runtime::ambient::{self, CallReport};
+use idempotent_runtime::ambient::{self, Ambient, CallReport};
 use idempotent_runtime::{ErrorKind, Mode};
 use std::fmt;
 use std::future::Future;
@@ -25,12 +26,21 @@ pub(super) struct Answer {
     pub(super) store_answered: bool,
     /// The instance takes no more calls.
     pub(super) is_shutting_down: bool,
+    /// The handler panicked, or failed with an error of its own, and the message comes again.
+    pub(super) has_failed: bool,
 }
 
 impl Answer {
-    fn new(settlement: Settlement, error: impl Into<String>) -> Self {
-        let error = error.into();
-        Self { settlement, error, store_answered: false, is_shutting_down: false }
+    pub(super) fn new(settlement: Settlement, error: impl Into<String>) -> Self {
+        let (error, [store_answered, is_shutting_down, has_failed]) = (error.into(), [false; 3]);
+        Self { settlement, error, store_answered, is_shutting_down, has_failed }
+    }
+
+    /// Adds what the report of the call says of store and instance.
+    pub(super) fn reported(mut self, report: &CallReport) -> Self {
+        self.store_answered = store_answered(report);
+        self.is_shutting_down = report.refusal == Some(ErrorKind::ShuttingDown);
+        self
     }
 
     pub(super) fn dead(code: &'static str, error: impl Into<String>) -> Self {
@@ -59,10 +69,41 @@ where
 {
     let message = delivery.message();
     let deliveries = deliveries(message, retries);
-    if let Some(answer) = work.too_many(deliveries) {
-        return answer;
-    }
+    let Some(ambient) = work.settings.ambient(message) else {
+        return Answer::dead("scope-missing", "the header of the scope is missing");
+    };
+    // Before anything else is done with the message, which may end the process.
+    let Some(tally) = Tally::of(&work.settings, message, &ambient, deliveries) else {
+        return call(work, delivery, heartbeat, span, ambient, deliveries).await;
+    };
+    let counted = match heartbeat.during(delivery, tally.begin()).await {
+        Ok(counted) => counted,
+        Err(answer) => return answer,
+    };
+    let answer = call(work, delivery, heartbeat, span, ambient, deliveries).await;
+    heartbeat.during(delivery, tally::end(counted, &answer)).await;
+    answer
+}
+
+/// Decodes a message, and calls its handler.
+async fn call<D, C, M, H, F, T, E>(
+    work: &Arc<Work<C, H>>,
+    delivery: &mut D,
+    heartbeat: &mut Heartbeat<'_>,
+    span: &Span,
+    ambient: Ambient,
+    deliveries: Option<u64>,
+) -> Answer
+where
+    D: Delivery,
+    C: Decode<M>,
+    M: Send + 'static,
+    H: Fn(M) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<T, E>> + Send + 'static,
+    E: fmt::Display,
+{
     let started = Instant::now();
+    let message = delivery.message();
     let decoded = catch_unwind(AssertUnwindSafe(|| {
         work.decoder.decode(message).map_err(|error| text(&error))
     }));
@@ -70,9 +111,6 @@ where
         Err(_) => return Answer::dead("undecodable", "the decoder panicked"),
         Ok(Err(error)) => return Answer::dead("undecodable", error),
         Ok(Ok(argument)) => argument,
-    };
-    let Some(ambient) = work.settings.ambient(message) else {
-        return Answer::dead("scope-missing", "the header of the scope is missing");
     };
     let call = {
         let work = Arc::clone(work);
@@ -97,15 +135,17 @@ fn judge<C, H>(work: &Work<C, H>, deliveries: Option<u64>, end: Option<End>) -> 
     let pauses = work.settings.pauses;
     let Some((result, report)) = end else {
         let settlement = settlement(Ended::Panicked, None, deliveries, pauses);
-        return Answer::new(settlement, "the handler panicked");
+        return Answer { has_failed: true, ..Answer::new(settlement, "the handler panicked") };
     };
     work.look_at(report.as_ref());
     let ended = if result.is_ok() { Ended::Ok } else { Ended::Err };
     let settlement = settlement(ended, report.as_ref(), deliveries, pauses);
+    let is_own = report.is_none_or(|report| report.refusal.is_none());
+    let comes_again = matches!(settlement, Settlement::Again { .. });
     let mut answer = Answer::new(settlement, result.err().unwrap_or_default());
+    answer.has_failed = ended == Ended::Err && is_own && comes_again;
     if let Some(report) = report {
-        answer.store_answered = store_answered(&report);
-        answer.is_shutting_down = report.refusal == Some(ErrorKind::ShuttingDown);
+        answer = answer.reported(&report);
         if settlement == Settlement::Stop && report.mode == Some(Mode::Window) {
             WINDOW.clone_into(&mut answer.error);
         }

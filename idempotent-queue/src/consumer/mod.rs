@@ -2,6 +2,7 @@
 //!
 //! `run` is the loop, which has one task for each delivery. `in_hand` is that task: it waits for its turn
 //! (`order`) and for a handler that may start (`work`), has the message handled (`handle`), and settles it.
+//! `tally` counts the tries of a message that was delivered too often.
 //! `status` is what both have learnt of store and broker (`conditions`).
 
 pub(crate) mod conditions;
@@ -13,6 +14,7 @@ mod prepare;
 mod run;
 mod settings;
 pub(crate) mod status;
+mod tally;
 mod work;
 
 use crate::format::Json;
@@ -70,8 +72,9 @@ use tracing::Span;
 /// those that found another consumer at work. After [`max_attempts`](Self::max_attempts) the body does
 /// not start again, and the message becomes a dead letter.
 ///
-/// A message that the broker has delivered more than ten times as often becomes a dead letter too: a body in
-/// a database transaction whose process dies leaves no trace of its attempt.
+/// A body in a database transaction whose process dies leaves no trace of its attempt. So the tries of a
+/// message that the broker has delivered more than ten times as often are counted too, by a record of the
+/// consumer's own, and after as many tries as attempts are allowed it becomes a dead letter.
 ///
 /// # Order
 /// Messages are handled at the same time, in no order, unless [`ordered_by`](Self::ordered_by) names a key.

@@ -1,10 +1,8 @@
 //! The work of a consumer, which its tasks share.
 
-use super::handle::Answer;
 use super::order::Turn;
 use super::settings::Settings;
 use super::status::Status;
-use crate::delivery::DELIVERIES_PER_ATTEMPT;
 use crate::{Message, Prepared, observe};
 use idempotent_runtime::ambient::CallReport;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,18 +73,6 @@ impl<C, H> Work<C, H> {
                 catch_unwind(AssertUnwindSafe(|| span(message))).unwrap_or_else(|_| Span::none())
             }
         }
-    }
-
-    /// The answer to a message that was delivered more often than its attempts explain. Attempts that leave
-    /// no trace, such as those of a process that dies in a transaction, are bounded by this alone.
-    pub(super) fn too_many(&self, deliveries: Option<u64>) -> Option<Answer> {
-        let attempts = self.settings.max_attempts?;
-        let limit = u64::from(attempts) * DELIVERIES_PER_ATTEMPT;
-        let deliveries = deliveries.filter(|count| *count > limit)?;
-        let error = format!(
-            "delivered {deliveries} times, and {limit} are enough for `max_attempts` of {attempts}"
-        );
-        Some(Answer::dead("too-many-deliveries", error))
     }
 
     /// Warns, once each, of functions that do not protect against repeats.

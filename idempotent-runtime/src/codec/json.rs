@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::lossless::{Format, Lossless};
+use super::lossless::{Format, Lossless, Refusal};
 use super::{Codec, CodecError, Decode, Encode, id};
 
 /// JSON codec: readable in the store, and tolerant of added fields.
@@ -49,9 +49,25 @@ impl Codec for Json {
 
 /// Appends a value to `out`.
 pub(super) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) -> Result<(), CodecError> {
-    let refused = Cell::new(None);
     let mut json = serde_json::Serializer::new(out);
-    let written = value.serialize(Lossless::<_, Json>::new(&mut json, &refused));
+    written(|refused| value.serialize(Lossless::<_, Json>::new(&mut json, refused)))
+}
+
+/// The JSON of a value, without a text in between.
+pub(crate) fn json_value<T: Serialize + ?Sized>(
+    value: &T,
+) -> Result<serde_json::Value, CodecError> {
+    written(|refused| {
+        value.serialize(Lossless::<_, Json>::new(serde_json::value::Serializer, refused))
+    })
+}
+
+/// Runs a serializer that leaves its refusal in a cell.
+fn written<R>(
+    write: impl FnOnce(&Cell<Option<Refusal>>) -> Result<R, serde_json::Error>,
+) -> Result<R, CodecError> {
+    let refused = Cell::new(None);
+    let written = write(&refused);
     match refused.take() {
         Some(refusal) => Err(CodecError::text(format!("value has no form in json: {refusal}"))),
         None => written.map_err(|error| CodecError::because("value has no form in json", error)),

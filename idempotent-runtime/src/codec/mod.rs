@@ -15,6 +15,7 @@ mod seal;
 
 use std::fmt::Debug;
 
+pub(crate) use self::json::json_value;
 #[cfg(feature = "msgpack")]
 pub use self::message_pack::MessagePack;
 pub(crate) use self::registry::{Codecs, own_bytes, spare};

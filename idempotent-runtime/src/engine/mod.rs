@@ -28,7 +28,8 @@
 //!
 //! The **attempt**, from the store's grant to its recorded end:
 //! - `instance`: what attempts share; `guard`: a granted attempt; `state`: its lease, its permit,
-//!   whether it blocks; `current`: the attempt as its body sees it; `nested`: calls inside a body
+//!   whether it blocks; `current`: the attempt as its body sees it; `nested`: calls inside a body,
+//!   their permit and their refusals
 //! - `registry`: the attempts of this process; `keeper`: the thread that renews them;
 //!   `striped_counter`: counts calls; `short_leases`: warns of leases that are too short
 //! - `end`: an end as a value; `record`: records it; `handoff`: moves that to the background when a
@@ -102,7 +103,7 @@ mod resend;
 
 pub(crate) use self::arc_ref::ArcRef;
 pub(crate) use self::attempt::current::enclosing;
-pub(crate) use self::attempt::{AttemptGuard, End, Instance, Kind, Values};
+pub(crate) use self::attempt::{AttemptGuard, End, Instance, Kind, Values, call_refused};
 pub use self::attempt::{Current, current};
 pub(crate) use self::call::{
     Body, Call, Detached, Moves, Prepare, Run, Underway, Within, claim_within, gone, keep, prepare,

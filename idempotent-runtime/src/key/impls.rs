@@ -65,9 +65,6 @@ macro_rules! displayed {
 
 displayed! { IpAddr Ipv4Addr Ipv6Addr SocketAddr }
 
-#[cfg(feature = "ids")]
-displayed! { uuid::Uuid }
-
 macro_rules! transparent {
     ($($type:ty)*) => {$(
         impl<K: KeyPart + ?Sized> KeyPart for $type {

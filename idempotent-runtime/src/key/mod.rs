@@ -4,10 +4,14 @@
 //! same record key, whatever characters their parts contain. The text stays readable, so that an
 //! operator can recognise a key in the store.
 
+mod crates;
 mod encoded;
 mod impls;
+mod json;
+mod number;
 mod parse;
 mod record_key;
+mod time;
 mod writer;
 
 pub(crate) use encoded::Origin;
@@ -22,8 +26,12 @@ pub use writer::{Group, KeyWriter};
 /// A value that can be a key, a scope or a fingerprint, or a part of one.
 ///
 /// Implemented for strings, characters, integers, booleans, tuples, arrays, slices, vectors,
-/// ordered maps and sets, IP addresses, and references or smart pointers to those. Structs and
-/// enums get it with `#[derive(KeyPart)]`.
+/// ordered maps and sets, IP addresses, `Duration`, `SystemTime`, `serde_json::Value`,
+/// [`Fingerprint`](crate::Fingerprint), and references or smart pointers to those. Structs and enums
+/// get it with `#[derive(KeyPart)]`.
+///
+/// Types of other crates have it with the feature of their crate: `uuid`, `chrono`, `time`, `jiff`,
+/// `bytes`, `rust_decimal`. The [derive](derive@crate::KeyPart) lists their texts.
 ///
 /// Not implemented for floats (equal amounts may differ in their last bit), unordered collections
 /// (their order changes from run to run) and `Option` (all calls without a value would share one

@@ -60,6 +60,12 @@ impl KeyWriter {
         let _ = write!(self.text, "{value}");
     }
 
+    /// Writes a number that is in its only form.
+    pub(super) fn number(&mut self, number: &str) {
+        self.start();
+        self.text.push_str(number);
+    }
+
     /// Writes `true` or `false`.
     pub fn boolean(&mut self, value: bool) {
         self.start();

@@ -207,7 +207,9 @@ impl From<ErrorKind> for ProblemType {
             ErrorKind::InProgress => Self::IN_PROGRESS,
             ErrorKind::Mismatch => Self::PAYLOAD_MISMATCH,
             ErrorKind::Indeterminate => Self::OUTCOME_UNKNOWN,
-            ErrorKind::Reentrant | ErrorKind::Misconfigured => Self::MISCONFIGURED,
+            ErrorKind::Reentrant | ErrorKind::Misconfigured | ErrorKind::Unknown => {
+                Self::MISCONFIGURED
+            }
             ErrorKind::StoreUnavailable => Self::STORE_UNAVAILABLE,
             ErrorKind::StoreFull => Self::STORE_FULL,
             ErrorKind::NotReplicated => Self::NOT_REPLICATED,

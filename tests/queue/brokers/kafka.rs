@@ -17,6 +17,9 @@ use rdkafka::message::{Headers as _, Message as _, OwnedMessage};
 impl Broker for Kafka {
     type Deliveries = KafkaDeliveries;
 
+    /// A group waits several seconds for a member that has gone, and a copy counts only if its message came again.
+    const RESTARTS: usize = 2;
+
     async fn open() -> Self {
         Self::with_partitions(Cluster::shared(), 3)
     }

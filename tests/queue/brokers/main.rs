@@ -14,6 +14,9 @@ mod memory;
 #[cfg(feature = "broker-tests")]
 mod nats;
 #[cfg(feature = "broker-tests")]
+#[path = "../place.rs"]
+mod place;
+#[cfg(feature = "broker-tests")]
 mod producers;
 #[cfg(feature = "broker-tests")]
 mod rabbitmq;

@@ -1,13 +1,17 @@
-//! Producers on Redis: message and record in one step, and in two steps with a process that is killed between them.
+//! Producers on Redis, message and record in one step. `killed` has two steps, on every broker, and processes that are
+//! killed between them.
+
+pub(crate) mod killed;
 
 #[path = "../producer_worker/orders.rs"]
 mod orders;
 
 use idempotent_queue::format::Raw;
-use idempotent_queue::producer::{Destination, Fate, Producer, RedisStream, SendErrorKind, SentBy};
+use idempotent_queue::producer::{Fate, Producer, RedisStream, SendErrorKind, SentBy};
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{ErrorKind, Idempotency};
-use orders::{Orders, Point, STREAM, Work, Xadd};
+pub(crate) use orders::Point;
+use orders::{Orders, STREAM, Work};
 use redis::AsyncCommands as _;
 use redis::streams::StreamRangeReply;
 use std::collections::{HashMap, HashSet};
@@ -49,7 +53,7 @@ async fn ids(server: &RedisServer) -> Vec<String> {
 }
 
 fn start(server: &RedisServer, work: Work) -> String {
-    serde_json::to_string(&Orders { url: server.url(), work }).unwrap()
+    serde_json::to_string(&Orders { redis: server.url(), work }).unwrap()
 }
 
 fn worker() -> &'static Path {
@@ -191,29 +195,4 @@ async fn killed_senders_lose_nothing_and_send_nothing_twice() {
     let expected: HashSet<_> = (0..MESSAGES).map(|id| producer.id_of(id)).collect();
     assert_eq!(ids, expected);
     assert_eq!(connection.xlen::<_, u64>(STREAM).await.unwrap(), MESSAGES, "each is there once");
-}
-
-#[tokio::test]
-async fn a_sender_that_is_killed_between_its_steps_leaves_copies_of_one_id() {
-    let table =
-        [(Point::AtTheBroker, 0), (Point::WithoutConfirmation, 1), (Point::BeforeTheRecord, 1)];
-    for (point, left) in table {
-        let server = RedisServer::start();
-        let orders = start(&server, Work::StopsAt(point));
-        let (sender, line) = Worker::start_talking(worker(), &orders, 0);
-        assert_eq!(line.trim(), "stopped");
-        drop(sender);
-        assert_eq!(ids(&server).await.len(), left, "{point:?}");
-
-        let (_, idem) = instance(&server).await;
-        let publisher = Xadd { connection: server.connection().await, stop: None };
-        let producer = Producer::new(&idem, Destination::new(publisher, STREAM));
-        // It waits until the lease of the dead process is over.
-        let sent = producer.send(42, "lamp").await.unwrap();
-        assert_eq!((sent.id(), sent.sent_by()), (&*producer.id_of(42), SentBy::ThisCall));
-        assert_eq!(ids(&server).await, vec![producer.id_of(42); left + 1], "{point:?}");
-        let again = producer.send(42, "lamp").await.unwrap();
-        assert_eq!(again.sent_by(), SentBy::EarlierCall);
-        assert_eq!(ids(&server).await.len(), left + 1, "{point:?}");
-    }
 }

@@ -1,4 +1,8 @@
-//! The promises that a consumer keeps on any broker.
+//! The promises that a consumer keeps on any broker. `refusals` has those of calls that do not run.
+
+mod refusals;
+
+pub(crate) use refusals::*;
 
 use crate::bench::{Body, handle, in_time, message};
 use idempotent_queue::{Consumer, ConsumerError, Deliveries, Message};
@@ -17,6 +21,9 @@ use tokio::task::JoinHandle;
 /// A queue of a broker that a test has for itself.
 pub(crate) trait Broker: Send + Sync + Sized + 'static {
     type Deliveries: Deliveries;
+
+    /// The number of consumers that restart while the store is down. Ten deliveries are taken for one attempt.
+    const RESTARTS: usize = 60;
 
     /// A new queue, with places for dead letters and for what is parked.
     fn open() -> impl Future<Output = Self> + Send;
@@ -188,15 +195,16 @@ pub(crate) async fn a_message_that_no_retry_helps_is_a_dead_letter<B: Broker>() 
     let site = Site::<B>::open().await;
     site.send([
         Message::new(r#""Succeeds""#),
+        message("", Body::Succeeds),
         Message::new("{").with_header("idempotency-key", "a"),
         message("b", Body::Succeeds),
     ])
     .await;
     let consumes = site.start(site.consumer().concurrency(1)).await;
-    assert_eq!(site.settled(&consumes).await, (2, 0));
+    assert_eq!(site.settled(&consumes).await, (3, 0));
     let mut codes = site.codes().await;
     codes.sort();
-    assert_eq!(codes, ["missing-key", "undecodable"]);
+    assert_eq!(codes, ["invalid-key", "missing-key", "undecodable"]);
 }
 
 pub(crate) async fn a_message_that_another_process_handles_comes_again<B: Broker>() {
@@ -247,7 +255,7 @@ pub(crate) async fn a_store_that_does_not_answer_loses_no_message<B: Broker>() {
     assert_eq!(site.idem.store().usage().unwrap().entries, 10);
 }
 
-pub(crate) async fn a_wrong_function_ends_the_consumer_and_keeps_its_messages<B: Broker>() {
+pub(crate) async fn a_window_ends_the_consumer_and_keeps_its_messages<B: Broker>() {
     let site = Site::<B>::open().await;
     site.send([message("a", Body::Succeeds), message("b", Body::Succeeds)]).await;
     let idem = site.idem.clone();
@@ -303,24 +311,8 @@ pub(crate) async fn two_consumers_share_a_queue<B: Broker>() {
     assert!(started.iter().sum::<usize>() >= 40, "{started:?}");
 }
 
-/// The tests of a broker, one for each scenario.
+/// The tests of a broker, one for each scenario, or their names.
 macro_rules! scenarios {
-    ($broker:ty) => {
-        $crate::scenarios::scenarios!(@each $broker:
-            a_message_is_acknowledged_and_so_is_each_repeat
-            an_error_comes_again_and_its_attempts_are_limited
-            a_pause_is_kept
-            a_panic_comes_again_and_counts
-            a_final_error_is_a_dead_letter_and_so_is_each_repeat
-            a_message_that_no_retry_helps_is_a_dead_letter
-            a_message_that_another_process_handles_comes_again
-            an_unknown_outcome_is_parked
-            a_store_that_does_not_answer_loses_no_message
-            a_wrong_function_ends_the_consumer_and_keeps_its_messages
-            a_consumer_that_is_dropped_leaves_its_message_to_the_next_one
-            two_consumers_share_a_queue
-        );
-    };
     (@each $broker:ty: $($name:ident)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -328,6 +320,43 @@ macro_rules! scenarios {
                 $crate::scenarios::$name::<$broker>().await;
             }
         )*
+    };
+    (@names: $($name:ident)*) => {
+        &[$(stringify!($name)),*]
+    };
+    (names) => {
+        $crate::scenarios::scenarios!(@of @names)
+    };
+    ($broker:ty) => {
+        $crate::scenarios::scenarios!(@of @each $broker);
+    };
+    (@of $($for:tt)*) => {
+        $crate::scenarios::scenarios! { $($for)*:
+            a_message_is_acknowledged_and_so_is_each_repeat
+            a_duplicate_is_acknowledged
+            a_repeat_whose_value_was_not_kept_is_acknowledged
+            an_error_comes_again_and_its_attempts_are_limited
+            a_pause_is_kept
+            a_panic_comes_again_and_counts
+            a_call_inside_its_own_body_comes_again
+            a_final_error_is_a_dead_letter_and_so_is_each_repeat
+            a_message_that_no_retry_helps_is_a_dead_letter
+            a_payload_that_differs_is_a_dead_letter
+            a_message_that_another_process_handles_comes_again
+            a_message_whose_attempt_was_taken_over_comes_again
+            a_value_that_is_not_recorded_comes_again
+            an_unknown_outcome_is_parked
+            a_record_that_cannot_be_read_is_parked
+            a_store_that_does_not_answer_loses_no_message
+            a_store_that_is_full_keeps_the_message
+            a_store_without_its_replicas_keeps_the_message
+            consumers_that_restart_while_the_store_is_down_use_up_no_attempt
+            an_instance_that_shuts_down_leaves_its_message_to_the_next_one
+            a_window_ends_the_consumer_and_keeps_its_messages
+            a_function_that_is_set_up_wrongly_ends_the_consumer_and_keeps_its_messages
+            a_consumer_that_is_dropped_leaves_its_message_to_the_next_one
+            two_consumers_share_a_queue
+        }
     };
 }
 pub(crate) use scenarios;

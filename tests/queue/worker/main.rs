@@ -3,6 +3,8 @@
 
 #[allow(dead_code, reason = "the tests read the ledger")]
 mod orders;
+#[path = "../place.rs"]
+mod place;
 
 use idempotent_queue::rabbitmq::RabbitMq;
 use idempotent_queue::redis_streams::StreamDeliveries;
@@ -12,7 +14,8 @@ use idempotent_queue::{
 };
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Config, Error, Idempotency, idempotent};
-use orders::{Ledger, Orders, POISON, Place, Point};
+use orders::{Ledger, Orders, POISON, Point, UNTRACED};
+use place::Place;
 use std::future::pending;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -63,7 +66,7 @@ async fn main() {
             let config = config.into_iter().collect();
             run(&orders, kafka::deliveries(&config, [&*topic])).await;
         }
-        Place::Nats { url, stream, consumer } => {
+        Place::Nats { url, stream, consumer, .. } => {
             // The server may be restarting.
             let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
             let client = options.connect(url).await.unwrap();
@@ -85,6 +88,10 @@ async fn run(orders: &Orders, source: impl Deliveries) {
     let store = connect(&orders.redis).await;
     let idem = Idempotency::builder().store(store).config(config).build().unwrap();
     let handler = |key: String| async move {
+        if key.starts_with(UNTRACED) {
+            process().ledger.note("start", &key);
+            std::process::abort();
+        }
         reached(Point::BeforeTheBody).await;
         let handled = handle(&key).await;
         reached(Point::AfterTheBody).await;

@@ -1,5 +1,6 @@
 //! Orders of a consumer in a process of its own, and the ledger in which its bodies are noted.
 
+use crate::place::Place;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -21,15 +22,6 @@ pub(crate) struct Orders {
     pub(crate) max_attempts: u32,
 }
 
-/// A queue of a broker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Place {
-    Kafka { config: BTreeMap<String, String>, topic: String },
-    Nats { url: String, stream: String, consumer: String },
-    RabbitMq { url: String, queue: String },
-    RedisStream { url: String, stream: String, group: String, claim_after_ms: u64 },
-}
-
 /// A point on the way of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Point {
@@ -42,6 +34,8 @@ pub(crate) enum Point {
 
 /// A message whose key begins so ends the process of its body.
 pub(crate) const POISON: &str = "poison";
+/// A message whose key begins so ends its process before a record knows of it, as if the record had been rolled back.
+pub(crate) const UNTRACED: &str = "untraced";
 
 /// A file to which processes append a line for each start and each end of a body.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ pub(crate) use self::end::End;
 pub(crate) use self::guard::{AttemptGuard, Choices, Granted, Hold};
 pub(crate) use self::handoff::Handoff;
 pub(crate) use self::instance::Instance;
-pub(crate) use self::nested::{enclosing_permit, with_permit};
+pub(crate) use self::nested::{call_refused, enclosing_permit, with_permit};
 pub(crate) use self::pending_begin::{BeginFuture, Copies, PendingBegin};
 pub(crate) use self::state::{AttemptState, Terms};
 pub(crate) use self::values::{Kind, Values};

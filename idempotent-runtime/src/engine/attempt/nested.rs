@@ -1,4 +1,4 @@
-//! Calls inside a body, which share its permit.
+//! Calls inside a body: they share its permit, and it hears of their refusals.
 
 use super::admission::Permit;
 use super::current;
@@ -23,6 +23,13 @@ pub(crate) fn enclosing_permit(instance: usize) -> Option<Arc<Permit>> {
         (of == instance).then(|| permit.upgrade())?
     };
     of_body().or_else(of_batch)
+}
+
+/// Tells the body around this call that the call was refused in a way that a retry can change.
+pub(crate) fn call_refused() {
+    if let Some(around) = current::enclosing() {
+        around.state().call_was_refused();
+    }
 }
 
 /// Runs a body that has no current attempt with `permit` around the calls in it.

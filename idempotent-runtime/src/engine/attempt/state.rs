@@ -49,6 +49,8 @@ pub(crate) struct AttemptState {
     binding: Binding,
     /// The body has said that any payload may follow.
     is_unbound: AtomicBool,
+    /// A call in the body was refused in a way that a retry can change.
+    call_refused: AtomicBool,
     /// The identity of the instance that granted it.
     pub(crate) instance: usize,
     /// Its transaction keeps every other attempt of the instance waiting.
@@ -119,6 +121,7 @@ impl AttemptState {
             retention: terms.retention,
             binding: terms.binding,
             is_unbound: AtomicBool::new(false),
+            call_refused: AtomicBool::new(false),
             instance,
             locks_store: terms.locks_store,
             parent,
@@ -146,6 +149,16 @@ impl AttemptState {
     /// Lets any payload follow if this attempt ends without an answer.
     pub(crate) fn unbind(&self) {
         self.is_unbound.store(true, Relaxed);
+    }
+
+    /// A call in the body was refused in a way that a retry can change.
+    pub(crate) fn call_was_refused(&self) {
+        self.call_refused.store(true, Relaxed);
+    }
+
+    /// `true` if the error of the body may be due to the refusal of a call in it.
+    pub(crate) fn is_call_refused(&self) -> bool {
+        self.call_refused.load(Relaxed)
     }
 
     /// The attempt as its record has it.

@@ -8,7 +8,7 @@ use crate::engine::attempt::current::without_attempt;
 use crate::engine::attempt::faults::{not_recorded_yet, unanswered};
 use crate::engine::attempt::record::record_many;
 use crate::engine::attempt::release::{AtStake, Unused, release_unused};
-use crate::engine::attempt::{AttemptGuard, Copies, Handoff, Instance, with_permit};
+use crate::engine::attempt::{AttemptGuard, Copies, Handoff, Instance, call_refused, with_permit};
 use crate::engine::flight::{
     Acquired, BeginAnswer, NotGranted, Prepared, grant, look, while_disabled,
 };
@@ -121,6 +121,7 @@ async fn answer_repeats<T, E>(
             ControlFlow::Break(answered) => answered,
             ControlFlow::Continue(_) => {
                 end.ends(Ending::InProgress);
+                call_refused();
                 Err((answers.refuse)(call.after_failures(1)))
             }
         });

@@ -11,7 +11,7 @@ use super::detachable::{Detachable, SpawnContext};
 use super::run::{Decision, conclude, decide, end_of, refuse, unprotected};
 use super::underway::Underway;
 use crate::answer_policy::AnswerPolicy;
-use crate::engine::attempt::{AttemptGuard, End};
+use crate::engine::attempt::{AttemptGuard, End, call_refused};
 use crate::engine::flight::{Acquired, FirstStep, Prepared, acquire, acquire_now};
 use crate::error::{Error, ErrorKind};
 use crate::observe::{CallEnd, Ending};
@@ -276,6 +276,7 @@ where
                     Err(_) => {
                         let text = "the runtime ended before the body did";
                         let error = call.error(ErrorKind::ShuttingDown).after_the_body_ran();
+                        call_refused();
                         Err((answers.refuse)(error.with_message(text)))
                     }
                 },

@@ -2,7 +2,7 @@
 //! for its own.
 
 use crate::ambient;
-use crate::answer_policy::{AnswerPolicy, Encoding};
+use crate::answer_policy::{AnswerPolicy, Encoding, ErrorAnswer};
 use crate::codec::{CodecError, Codecs};
 use crate::config::{Mode, OnStoreError, OnUnrecorded};
 use crate::engine::attempt::{AttemptGuard, End, Kind};
@@ -150,8 +150,7 @@ fn answer_of<T, E>(
     match (answer, ended) {
         (Ok(_), Ok(Updated::Superseded)) => {
             let error = attempt.error(ErrorKind::Superseded);
-            end.refused(&error);
-            Err((answers.refuse)(error))
+            Err((answers.refuse)(refused(attempt, error, end)))
         }
         (Ok(value), ended) => {
             end.ends(Ending::Executed);
@@ -165,9 +164,7 @@ fn answer_of<T, E>(
                 // Nothing was to be recorded: the caller loses nothing by it.
                 Ok(Updated::Gone) | Err(_) if planned == Recorded::No => planned,
                 Ok(Updated::Gone) if attempt.on_unrecorded() == OnUnrecorded::Error => {
-                    let error = gone(attempt);
-                    end.refused(&error);
-                    return Err((answers.refuse)(error));
+                    return Err((answers.refuse)(refused(attempt, gone(attempt), end)));
                 }
                 Ok(Updated::Gone) => Recorded::No,
                 Err(error) => {
@@ -175,8 +172,7 @@ fn answer_of<T, E>(
                         let text = error.to_string();
                         let error = attempt.error(ErrorKind::Unrecorded).with_source(error);
                         let error = error.with_message(text).after_the_body_ran();
-                        end.refused(&error);
-                        return Err((answers.refuse)(error));
+                        return Err((answers.refuse)(refused(attempt, error, end)));
                     }
                     Recorded::NotYet
                 }
@@ -197,6 +193,17 @@ fn answer_of<T, E>(
             Err(error)
         }
     }
+}
+
+/// Reports the refusal of a call whose body ran, maybe in another task than its caller's.
+fn refused(attempt: &AttemptGuard<'_>, error: Error, end: &mut CallEnd) -> Error {
+    end.refused(&error);
+    if error.is_retryable()
+        && let Some(around) = &attempt.state().parent
+    {
+        around.call_was_refused();
+    }
+    error
 }
 
 /// The error of an attempt whose record had vanished after its lease was lost.
@@ -240,10 +247,24 @@ pub(super) fn end_of<T, E>(
             let value = encoded.and_then(|encoded| keep::<T>(attempt, Kind::Value, encoded));
             End::Complete { value, retention }
         }
-        Err(error) => match answers.encode_error(&values.codecs, error) {
-            Some(encoded) => End::Fail(Failure::Final(keep::<E>(attempt, Kind::Error, encoded))),
-            None => free,
-        },
+        Err(error) => {
+            let call_refused = attempt.state().is_call_refused();
+            if call_refused && let Some(around) = &attempt.state().parent {
+                // The error may reach the body around this one.
+                around.call_was_refused();
+            }
+            match answers.keep_error(&values.codecs, error, call_refused) {
+                ErrorAnswer::Final(encoded) => {
+                    End::Fail(Failure::Final(keep::<E>(attempt, Kind::Error, encoded)))
+                }
+                ErrorAnswer::Refusal => {
+                    let operation: &str = &attempt.state().operation;
+                    tracing::warn!(target: "idempotent", operation, "a refusal is not a final error");
+                    free
+                }
+                ErrorAnswer::Free => free,
+            }
+        }
     }
 }
 

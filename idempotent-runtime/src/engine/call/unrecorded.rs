@@ -5,6 +5,7 @@
 use super::body::Body;
 use super::uninterrupted::uninterrupted;
 use crate::answer_policy::AnswerPolicy;
+use crate::engine::attempt::call_refused;
 use crate::error::{Error, ErrorKind};
 use crate::operation_name::OperationName;
 use crate::protocol::{CommitError, TransactionSource};
@@ -38,7 +39,12 @@ where
     B: FnOnce(S::Lent) -> F,
     F: Future<Output = Result<T, E>>,
 {
-    let refuse = |error| Err((answers.refuse)(blame(error)));
+    let refuse = |error: Error| {
+        if error.is_retryable() {
+            call_refused();
+        }
+        Err((answers.refuse)(blame(error)))
+    };
     let begins = source.clone();
     let transaction = match uninterrupted(async move { begins.begin().await }).await {
         Some(Ok(transaction)) => transaction,

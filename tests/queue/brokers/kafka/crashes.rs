@@ -1,7 +1,9 @@
-//! Consumers in processes of their own that die.
+//! Consumers and senders in processes of their own that die.
 
 use super::Kafka;
-use crate::crashes::{InProcesses, Place, crashes};
+use crate::crashes::{InProcesses, crashes};
+use crate::place::Place;
+use crate::producers::killed::killed_senders;
 use crate::scenarios::Broker as _;
 
 impl InProcesses for Kafka {
@@ -28,3 +30,4 @@ impl InProcesses for Kafka {
 }
 
 crashes!(Kafka);
+killed_senders!(Kafka, Kept);

@@ -1,7 +1,9 @@
-//! Consumers in processes of their own that die.
+//! Consumers and senders in processes of their own that die.
 
 use super::{CONSUMER, Nats, config, connect};
-use crate::crashes::{InProcesses, Place, REDELIVERED_AFTER, crashes};
+use crate::crashes::{InProcesses, REDELIVERED_AFTER, crashes};
+use crate::place::Place;
+use crate::producers::killed::killed_senders;
 use crate::scenarios::Broker;
 use async_nats::jetstream::consumer::pull;
 use idempotent_queue::Message;
@@ -68,8 +70,10 @@ impl InProcesses for Distant {
 
     async fn place(&self) -> Place {
         let (url, stream) = (self.url.clone(), self.nats.stream.clone());
-        Place::Nats { url, stream, consumer: CONSUMER.to_owned() }
+        let (subject, consumer) = (self.nats.subject(), CONSUMER.to_owned());
+        Place::Nats { url, stream, subject, consumer }
     }
 }
 
-crashes!(Distant);
+crashes!(Distant, counting);
+killed_senders!(Distant, Dropped);

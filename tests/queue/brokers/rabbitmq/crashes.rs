@@ -1,7 +1,9 @@
-//! Consumers in processes of their own that die.
+//! Consumers and senders in processes of their own that die.
 
 use super::{Queue, headers, read};
-use crate::crashes::{InProcesses, Place, crashes};
+use crate::crashes::{InProcesses, crashes};
+use crate::place::Place;
+use crate::producers::killed::killed_senders;
 use crate::scenarios::Broker;
 use idempotent_queue::Message;
 use idempotent_queue::rabbitmq::{RabbitMq, RabbitMqDeliveries};
@@ -115,4 +117,5 @@ impl InProcesses for Distant {
     }
 }
 
-crashes!(Distant);
+crashes!(Distant, counting);
+killed_senders!(Distant, Kept);

@@ -1,7 +1,9 @@
-//! Consumers in processes of their own that die.
+//! Consumers and senders in processes of their own that die.
 
 use super::{GROUP, Stream};
-use crate::crashes::{InProcesses, Place, REDELIVERED_AFTER, crashes};
+use crate::crashes::{InProcesses, REDELIVERED_AFTER, crashes};
+use crate::place::Place;
+use crate::producers::killed::killed_senders;
 use crate::scenarios::Broker;
 use idempotent_queue::Message;
 use idempotent_queue::redis_streams::StreamDeliveries;
@@ -80,4 +82,5 @@ impl InProcesses for Distant {
     }
 }
 
-crashes!(Distant);
+crashes!(Distant, counting);
+killed_senders!(Distant, Kept);
