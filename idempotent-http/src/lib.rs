@@ -55,6 +55,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod body;
 #[cfg(feature = "client")]
 pub mod client;

@@ -11,6 +11,7 @@
 
 // Pages.
 
+/// [queues#attempts]: crate::guide::queues#attempts
 #[cfg_attr(all(doc, any(not(doctest), feature = "kafka")), doc = include_str!("../guide/queues-kafka.md"))]
 pub mod queues_kafka {}
 

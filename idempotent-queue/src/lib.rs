@@ -69,6 +69,8 @@
 //! A [`Producer`] sends a message once per business id. A [`Schedule`] runs a job once per period, whatever
 //! the number of processes.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod consumer;
 pub mod decode;
 pub mod delivery;

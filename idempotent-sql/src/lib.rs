@@ -74,6 +74,8 @@
 //! | `mysql` | [`MySqlStore`], and transactions of `sqlx::MySqlPool` | sqlx |
 //! | `axum` | the transaction of a request as an extractor, [`Lent`] | axum |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 #[doc(hidden)]
 #[path = "private.rs"]
