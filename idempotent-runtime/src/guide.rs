@@ -35,6 +35,8 @@
 
 // Pages.
 
+/// [errors#dispositions]: crate::guide::errors#dispositions
+/// [queues]: ../../../idempotent_queue/guide/queues/index.html
 #[cfg_attr(doc, doc = include_str!("../guide/choosing.md"))]
 pub mod choosing {}
 
