@@ -191,13 +191,45 @@ mod tests {
     fn unknown_names_are_answered_with_the_nearest_one() {
         assert_eq!(
             messages(quote!(exipre = 300)),
-            ["unknown argument `exipre`\nhelp: did you mean `expire`?"]
+            ["unknown argument `exipre`\nhelp: did you mean `expire = 300`?"]
         );
         assert_eq!(
             messages(quote!(strong)),
             ["unknown argument `strong`\nhelp: `mode = \"strong\"`"]
         );
-        assert!(messages(quote!(timeout = 3))[0].contains("the arguments are `key`, `expire`"));
+        assert!(messages(quote!(colour = 3))[0].contains("the arguments are `key`, `expire`"));
+    }
+
+    #[test]
+    fn names_of_other_libraries_are_answered_with_the_value_that_was_given() {
+        for (list, help) in [
+            (quote!(ttl = 300), "did you mean `expire = 300`?"),
+            (quote!(expireTime = "5m"), "did you mean `expire = \"5m\"`?"),
+            (quote!(msg = "no"), "did you mean `message = \"no\"`?"),
+            (quote!(keyExpression = "req.id"), "did you mean `key = \"req.id\"`?"),
+            (quote!(tenant = req.tenant), "did you mean `scope = req.tenant`?"),
+            // A value that the argument does not take is not proposed.
+            (quote!(ttl = true), "did you mean `expire = \"5m\"`?"),
+            (quote!(strong = true), "`mode = \"strong\"`"),
+            (quote!(window = "5s"), "`mode = \"window\", expire = \"5s\"`"),
+            (quote!(timeUnit = SECONDS), "write the unit into the duration: `expire = \"5m\"`"),
+        ] {
+            let found = messages(list);
+            assert_eq!(found.len(), 1, "{found:#?}");
+            assert!(found[0].ends_with(&format!("\nhelp: {help}")), "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn other_separators_and_quoted_names_are_answered_with_what_was_meant() {
+        for list in [quote!(expire: 300), quote!(expire => 300), quote!(expire == 300)] {
+            let what = "`expire` takes its value after `=`\nhelp: `expire = 300`";
+            assert_eq!(messages(list), [what]);
+        }
+        assert_eq!(
+            messages(quote!("key" = "req.id")),
+            ["names of arguments are written without quotes\nhelp: `key = \"req.id\"`"]
+        );
     }
 
     #[test]
@@ -207,7 +239,7 @@ mod tests {
         }
         assert_eq!(
             messages(quote!(expire(300))),
-            ["`expire` takes its value after `=`\nhelp: `expire = \"5m\"`"]
+            ["`expire` takes its value after `=`\nhelp: `expire = 300`"]
         );
     }
 
@@ -230,6 +262,10 @@ mod tests {
             messages(quote!(expire = 1, expire = 2)),
             ["`expire` is given twice\nhelp: remove one `expire`"]
         );
+        assert_eq!(
+            messages(quote!(key = "req.a", key = req.b)),
+            ["`key` is given twice\nhelp: several parts are a tuple: `key = \"(req.a, req.b)\"`"]
+        );
     }
 
     #[test]
@@ -238,7 +274,7 @@ mod tests {
             messages(quote!(expire = 1 mod = 2)),
             [
                 "expected `,` before `mod`\nhelp: separate the arguments with commas",
-                "unknown argument `mod`\nhelp: did you mean `mode`?",
+                "unknown argument `mod`\nhelp: did you mean `mode = \"strong\"`?",
             ]
         );
     }

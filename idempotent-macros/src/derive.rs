@@ -1,13 +1,19 @@
 //! `#[derive(KeyPart)]`: newtypes as their field, structs as tuples, enums as named variants.
+//!
+//! `options` reads `#[key_part(..)]`, and `fields` encodes the fields that are part of the key.
+
+mod fields;
+mod options;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::ext::IdentExt;
-use syn::meta::ParseNestedMeta;
-use syn::{Attribute, Data, DeriveInput, Field, Fields, Member, Path, Variant, parse_quote};
+use syn::{Data, DeriveInput, Fields, Path, Variant, parse_quote};
 
+use self::fields::{kept_fields, names_in};
+use self::options::TypeOptions;
+use crate::list::type_source;
 use crate::mistake::{Mistakes, mistake};
-use crate::suggest::nearest;
 
 pub(crate) fn key_part(item: TokenStream) -> TokenStream {
     syn::parse2(item)
@@ -20,8 +26,11 @@ fn implementation(input: &DeriveInput) -> syn::Result<TokenStream> {
     let options = mistakes.take(TypeOptions::read(&input.attrs)).unwrap_or_default();
     let runtime = options.runtime.unwrap_or_else(|| parse_quote!(::idempotent_runtime));
     let body = match &input.data {
-        Data::Struct(data) => encode_struct(&runtime, &data.fields, &mut mistakes),
-        Data::Enum(data) => encode_enum(&data.variants.iter().collect::<Vec<_>>(), &mut mistakes),
+        Data::Struct(data) => encode_struct(&runtime, &input.ident, &data.fields, &mut mistakes),
+        Data::Enum(data) => {
+            let variants: Vec<_> = data.variants.iter().collect();
+            encode_enum(&runtime, &variants, &mut mistakes)
+        }
         Data::Union(data) => {
             let what = format!(
                 "`{}` is a union, and nothing tells which of its fields is there",
@@ -35,8 +44,16 @@ fn implementation(input: &DeriveInput) -> syn::Result<TokenStream> {
 
     let name = &input.ident;
     let mut generics = input.generics.clone();
+    let displayed = names_in(&input.data, |options| options.display);
+    let encoded = names_in(&input.data, |options| !options.display && !options.skip);
     for parameter in generics.type_params_mut() {
-        parameter.bounds.push(parse_quote!(#runtime::KeyPart));
+        let name = parameter.ident.clone();
+        if displayed.contains(&name) {
+            parameter.bounds.push(parse_quote!(::core::fmt::Display));
+        }
+        if encoded.contains(&name) || !displayed.contains(&name) {
+            parameter.bounds.push(parse_quote!(#runtime::KeyPart));
+        }
     }
     let (generics, arguments, condition) = generics.split_for_impl();
     let key = hidden("key");
@@ -51,32 +68,58 @@ fn implementation(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-fn encode_struct(runtime: &Path, fields: &Fields, mistakes: &mut Mistakes) -> TokenStream {
+fn encode_struct(
+    runtime: &Path,
+    name: &Ident,
+    fields: &Fields,
+    mistakes: &mut Mistakes,
+) -> TokenStream {
     let key = hidden("key");
-    let kept = kept_fields(fields, mistakes);
-    if let (Fields::Unnamed(all), [field]) = (fields, kept.as_slice())
-        && all.unnamed.len() == 1
-    {
-        let value = field.of_self();
-        return quote_spanned!(field.span()=> #runtime::KeyPart::encode(#value, #key););
+    let kept = kept_fields(runtime, fields, mistakes);
+    match (fields, kept.as_slice()) {
+        // Wrong options have been reported, and may have been meant for the missing field.
+        (_, []) if mistakes.is_empty() => {
+            let what =
+                format!("`{name}` has no field in its key, so all its values are the same key");
+            let help = match fields.is_empty() {
+                true => "for the same key in every call: `key = const \"nightly\"`",
+                false => "remove `#[key_part(skip)]` from a field that tells two values apart",
+            };
+            mistakes.push(mistake(name, what, help));
+            TokenStream::new()
+        }
+        (Fields::Unnamed(all), [field]) if all.unnamed.len() == 1 => {
+            if let Some(value) = field.option() {
+                let what = "a newtype is encoded as its field, and an `Option` is no key by itself";
+                let value = type_source(value);
+                let help =
+                    format!("`struct {name}({value});`, and `Option<{name}>` where it is used");
+                mistakes.push(mistake(&field.field.ty, what, help));
+            }
+            let value = field.value(&field.of_self());
+            quote_spanned!(field.span()=> #runtime::KeyPart::encode(#value, #key);)
+        }
+        (_, kept) => {
+            let parts = kept.iter().map(|field| field.part(&field.of_self()));
+            quote_spanned!(Span::mixed_site()=> #key.tuple() #(#parts)*;)
+        }
     }
-    let parts = kept.iter().map(|field| field.part(&field.of_self()));
-    quote_spanned!(Span::mixed_site()=> #key.tuple() #(#parts)*;)
 }
 
-fn encode_enum(variants: &[&Variant], mistakes: &mut Mistakes) -> TokenStream {
+fn encode_enum(runtime: &Path, variants: &[&Variant], mistakes: &mut Mistakes) -> TokenStream {
     let span = Span::mixed_site();
-    let arms: Vec<_> = variants.iter().map(|variant| encode_variant(variant, mistakes)).collect();
+    let arms: Vec<_> =
+        variants.iter().map(|variant| encode_variant(runtime, variant, mistakes)).collect();
     match arms.as_slice() {
         [] => quote_spanned!(span=> match *self {}),
         _ => quote_spanned!(span=> match self { #(#arms)* }),
     }
 }
 
-fn encode_variant(variant: &Variant, mistakes: &mut Mistakes) -> TokenStream {
+fn encode_variant(runtime: &Path, variant: &Variant, mistakes: &mut Mistakes) -> TokenStream {
     let span = Span::mixed_site();
     let key = hidden("key");
-    let kept = kept_fields(&variant.fields, mistakes);
+    let kept = kept_fields(runtime, &variant.fields, mistakes);
     let parts = kept.iter().map(|field| field.part(&field.binding().to_token_stream()));
     let ident = &variant.ident;
     let name = ident.unraw().to_string();
@@ -105,115 +148,6 @@ fn encode_variant(variant: &Variant, mistakes: &mut Mistakes) -> TokenStream {
             #key.variant(#name) #(#parts)*;
         }
     }
-}
-
-/// A field that is part of the key.
-struct Kept<'a> {
-    field: &'a Field,
-    member: Member,
-}
-
-impl Kept<'_> {
-    /// Span of the field's name, or of its type if it has none.
-    fn span(&self) -> Span {
-        let at = match &self.field.ident {
-            Some(name) => name.span(),
-            None => syn::spanned::Spanned::span(&self.field.ty),
-        };
-        Span::mixed_site().located_at(at)
-    }
-
-    fn of_self(&self) -> TokenStream {
-        let member = &self.member;
-        quote_spanned!(self.span()=> &self.#member)
-    }
-
-    fn binding(&self) -> Ident {
-        let member = match &self.member {
-            Member::Named(name) => name.unraw().to_string(),
-            Member::Unnamed(index) => index.index.to_string(),
-        };
-        format_ident!("__idempotent_{member}", span = self.span())
-    }
-
-    fn part(&self, value: &TokenStream) -> TokenStream {
-        quote_spanned!(self.span()=> .part(#value))
-    }
-}
-
-fn kept_fields<'a>(fields: &'a Fields, mistakes: &mut Mistakes) -> Vec<Kept<'a>> {
-    let mut kept = Vec::new();
-    for (member, field) in fields.members().zip(fields) {
-        match mistakes.take(is_skipped(&field.attrs)) {
-            Some(true) => {}
-            Some(false) | None => kept.push(Kept { field, member }),
-        }
-    }
-    kept
-}
-
-#[derive(Default)]
-struct TypeOptions {
-    runtime: Option<Path>,
-}
-
-impl TypeOptions {
-    fn read(attrs: &[Attribute]) -> syn::Result<Self> {
-        let mut options = Self::default();
-        each_option(attrs, "crate", |option| {
-            if options.runtime.is_some() {
-                return Err(mistake(&option.path, "`crate` is given twice", "remove one `crate`"));
-            }
-            let path = option.value().and_then(|value| value.call(Path::parse_mod_style));
-            options.runtime = Some(path.map_err(|_| {
-                mistake(
-                    &option.path,
-                    "`crate` takes a path",
-                    "`#[key_part(crate = my_crate::runtime)]`",
-                )
-            })?);
-            Ok(())
-        })?;
-        Ok(options)
-    }
-}
-
-fn is_skipped(attrs: &[Attribute]) -> syn::Result<bool> {
-    let mut skipped = false;
-    each_option(attrs, "skip", |option| {
-        if !option.input.is_empty() && !option.input.peek(syn::Token![,]) {
-            return Err(mistake(&option.path, "`skip` takes no value", "`#[key_part(skip)]`"));
-        }
-        skipped = true;
-        Ok(())
-    })?;
-    Ok(skipped)
-}
-
-/// Calls `read` for each option of `#[key_part(..)]`; only `known` may be there.
-fn each_option(
-    attrs: &[Attribute],
-    known: &str,
-    mut read: impl FnMut(&ParseNestedMeta<'_>) -> syn::Result<()>,
-) -> syn::Result<()> {
-    for attr in attrs.iter().filter(|attr| attr.path().is_ident("key_part")) {
-        attr.parse_nested_meta(|option| {
-            if option.path.is_ident(known) {
-                return read(&option);
-            }
-            let name = option.path.to_token_stream().to_string();
-            let (place, example) = match known {
-                "skip" => ("a field", "`#[key_part(skip)]`"),
-                _ => ("the type", "`#[key_part(crate = my_crate::runtime)]`"),
-            };
-            let help = match nearest(&name, [known]) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => example.to_owned(),
-            };
-            Err(mistake(&option.path, format!("unknown option `{name}` on {place}"), help))
-        })?;
-    }
-    Ok(())
 }
 
 fn hidden(name: &str) -> Ident {

@@ -68,6 +68,11 @@ impl<'a> Expansion<'a> {
         let scope = value(&args.scope).map(|key| self.encoded("__idempotent_scope", key));
         let fingerprint =
             value(&args.fingerprint).map(|key| self.encoded("__idempotent_fingerprint", key));
+        let message = value(&args.message).and_then(Message::template).map(|key| {
+            let site = Ident::new("__IDEMPOTENT_SITE", *span);
+            let worded = key.worded(&self.runtime, &self.bindings, &site);
+            self.local("__idempotent_message", key, worded)
+        });
         let returns = self.returns();
         let body = self.body();
         let run = match value(&args.transaction) {
@@ -77,7 +82,7 @@ impl<'a> Expansion<'a> {
                 quote!(#body #run)
             }
         };
-        self.function.with_body(quote!(#site #with #key #scope #fingerprint #returns #run))
+        self.function.with_body(quote!(#site #with #key #scope #fingerprint #message #returns #run))
     }
 
     /// The `static` with the arguments that are known at compile time.
@@ -102,7 +107,10 @@ impl<'a> Expansion<'a> {
         let settings = [
             ("expire", value(&args.expire).map(ToTokens::to_token_stream)),
             ("mode", value(&args.mode).map(|mode| one_of("Mode", variant(mode)))),
-            ("message", value(&args.message).map(|Message(text)| text.to_token_stream())),
+            (
+                "message",
+                value(&args.message).and_then(Message::fixed).map(ToTokens::to_token_stream),
+            ),
             ("wait", value(&args.wait).map(ToTokens::to_token_stream)),
             ("lease", value(&args.lease).map(ToTokens::to_token_stream)),
             ("max_run", value(&args.max_run).map(ToTokens::to_token_stream)),
@@ -141,8 +149,12 @@ impl<'a> Expansion<'a> {
     }
 
     fn encoded(&self, local: &str, key: &Key) -> TokenStream {
+        self.local(local, key, key.encoded(&self.runtime, &self.bindings))
+    }
+
+    /// Binds what `code` makes from the paths of `key`.
+    fn local(&self, local: &str, key: &Key, code: TokenStream) -> TokenStream {
         let local = Ident::new(local, self.span);
-        let encoded = key.encoded(&self.runtime, &self.bindings);
         let mut patterns: Vec<&TokenStream> = Vec::new();
         for path in key.paths() {
             let binding = self.bindings.iter().find(|binding| binding.name == path.root);
@@ -154,8 +166,8 @@ impl<'a> Expansion<'a> {
             }
         }
         match patterns.as_slice() {
-            [] => quote_spanned!(self.span=> let #local = #encoded;),
-            _ => quote_spanned!(self.span=> let #local = { #(#patterns)* #encoded };),
+            [] => quote_spanned!(self.span=> let #local = #code;),
+            _ => quote_spanned!(self.span=> let #local = { #(#patterns)* #code };),
         }
     }
 
@@ -173,23 +185,24 @@ impl<'a> Expansion<'a> {
             Some(_) => parse_quote_spanned!(span=> ::core::result::Result<_, _>),
             None => ty,
         };
-        let hooks = [
-            ("final_errors", &args.final_errors),
-            ("expire_with", &args.expire_with),
-            ("on_replay", &args.on_replay),
-        ]
-        .into_iter()
-        .filter_map(|(setter, given)| {
-            let FunctionPath(path) = value(given)?;
-            Some(self.set(setter, path.to_token_stream()))
-        });
-        let returns = quote_spanned!(span=> #private::#witness::<#ty>() #(#hooks)*);
-        // The type of the errors is known here alone, and with it whether they have sources.
-        let returns = match &args.final_errors {
-            Some(_) => quote_spanned!(span=> #private::FinalErrors::of(#returns).searched()),
-            None => returns,
+        let hooks = [("expire_with", &args.expire_with), ("on_replay", &args.on_replay)]
+            .into_iter()
+            .filter_map(|(setter, given)| {
+                let FunctionPath(path) = value(given)?;
+                Some(self.set(setter, path.to_token_stream()))
+            });
+        let policy = quote_spanned!(span=> #private::#witness::<#ty>());
+        let policy = match value(&args.final_errors) {
+            Some(FunctionPath(path)) => {
+                let span = self.span.located_at(path.span());
+                let private = self.runtime.private(span);
+                let kept = quote_spanned!(span=> #private::final_errors(#path, #policy));
+                // The type of the errors is known here alone, and with it whether they have sources.
+                quote_spanned!(span=> #private::FinalErrors::of(#kept).searched())
+            }
+            None => policy,
         };
-        quote_spanned!(span=> let __idempotent_returns = #returns;)
+        quote_spanned!(span=> let __idempotent_returns = #policy #(#hooks)*;)
     }
 
     /// The user's statements as an async block.
@@ -278,6 +291,9 @@ impl<'a> Expansion<'a> {
             args.fingerprint
                 .as_ref()
                 .map(|_| ("fingerprint", quote_spanned!(*span=> __idempotent_fingerprint))),
+            value(&args.message)
+                .and_then(Message::template)
+                .map(|_| ("message", quote_spanned!(*span=> &__idempotent_message))),
             args.with.as_ref().map(|_| ("instance", quote_spanned!(*span=> &__idempotent_with))),
         ]
         .into_iter()

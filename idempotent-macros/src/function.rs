@@ -74,6 +74,17 @@ impl Function {
         self.sig.inputs.iter().find_map(named).unwrap_or_else(|| name.clone())
     }
 
+    /// The type of a parameter that is a plain name.
+    pub(crate) fn type_of(&self, name: &Ident) -> Option<&Type> {
+        self.sig.inputs.iter().find_map(|input| match input {
+            FnArg::Typed(typed) => match &*typed.pat {
+                syn::Pat::Ident(pattern) if pattern.ident == *name => Some(&*typed.ty),
+                _ => None,
+            },
+            FnArg::Receiver(_) => None,
+        })
+    }
+
     pub(crate) fn receiver(&self) -> Option<&Receiver> {
         self.sig.receiver()
     }
@@ -90,6 +101,34 @@ impl Function {
         for input in &self.sig.inputs {
             find.visit_fn_arg(input);
         }
+        find.visit_return_type(&self.sig.output);
+        find.0
+    }
+
+    /// The attribute that has put the async body into a runtime and left a function that blocks on
+    /// it: `tokio::main`, `tokio::test` or one like them.
+    pub(crate) fn blocking_attribute(&self) -> Option<&'static str> {
+        let blocks = self.body.to_string().contains("block_on");
+        let is_test =
+            |attr: &Attribute| attr.path().segments.last().is_some_and(|last| last.ident == "test");
+        match blocks {
+            true if self.attrs.iter().any(is_test) => Some("tokio::test"),
+            true if self.sig.ident == "main" => Some("tokio::main"),
+            _ => None,
+        }
+    }
+
+    /// `T` in the return type `impl Future<Output = T>`, or in a box of one.
+    pub(crate) fn future_output(&self) -> Option<Type> {
+        struct Find(Option<Type>);
+        impl Visit<'_> for Find {
+            fn visit_assoc_type(&mut self, assoc: &syn::AssocType) {
+                if assoc.ident == "Output" {
+                    self.0.get_or_insert(assoc.ty.clone());
+                }
+            }
+        }
+        let mut find = Find(None);
         find.visit_return_type(&self.sig.output);
         find.0
     }
@@ -213,12 +252,17 @@ pub(crate) fn borrow(input: &FnArg) -> Option<TokenStream> {
     find.0
 }
 
-/// Finds a reference in the `Ok` type of a returned `Result`.
-pub(crate) fn borrowed_value(returns: &Type) -> Option<Token![&]> {
-    struct Find(Option<Token![&]>);
+/// Finds a borrow in the `Ok` type of a returned `Result`.
+pub(crate) fn borrowed_value(returns: &Type) -> Option<TokenStream> {
+    struct Find(Option<TokenStream>);
     impl Visit<'_> for Find {
         fn visit_type_reference(&mut self, ty: &syn::TypeReference) {
-            self.0.get_or_insert(ty.and_token);
+            self.0.get_or_insert_with(|| ty.and_token.to_token_stream());
+        }
+        fn visit_lifetime(&mut self, lifetime: &syn::Lifetime) {
+            if lifetime.ident != "static" {
+                self.0.get_or_insert_with(|| lifetime.to_token_stream());
+            }
         }
         fn visit_type_fn_ptr(&mut self, _: &syn::TypeFnPtr) {}
         fn visit_parenthesized_generic_arguments(
@@ -408,6 +452,8 @@ mod tests {
         let found = |ty: Type| borrowed_value(&ty).is_some();
         assert!(found(parse_quote!(Result<&str, E>)));
         assert!(found(parse_quote!(Result<Vec<&'static str>, E>)));
+        assert!(found(parse_quote!(Result<Greeting<'a>, E>)));
+        assert!(!found(parse_quote!(Result<Cow<'static, str>, E>)));
         assert!(!found(parse_quote!(Result<String, &'static str>)));
         assert!(!found(parse_quote!(Result<fn(&str), E>)));
         assert!(!found(parse_quote!(Alias)));

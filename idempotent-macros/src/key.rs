@@ -1,9 +1,10 @@
 //! Key expressions, as `key`, `scope` and `fingerprint` take them: field paths, tuples, templates
-//! and constants.
+//! and constants. `message` takes a template of the same kind.
 //!
 //! An expression is parsed into [`Key`] and generated from it, so that nothing outside the grammar
 //! reaches the generated code.
 
+mod foreign;
 mod path;
 #[cfg(any(test, not(proc_macro)))]
 pub(crate) mod printed;
@@ -16,8 +17,8 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprConst, ExprTuple, Lit, LitStr, Stmt};
 
-pub(crate) use self::path::FieldPath;
 use self::path::Place;
+pub(crate) use self::path::{FieldPath, formatted};
 use crate::list::source;
 use crate::mistake::{Mistakes, mistake};
 use crate::value::{Value, literal, peel};
@@ -94,20 +95,55 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         let help = format!("`{name} = \"req.order_id\"`");
         return Err(mistake(text, format!("`{name}` is empty"), help));
     }
+    if let Some(foreign) = foreign::recognise(&value) {
+        return Err(mistake(text, foreign.what, format!("`{name} = \"{}\"`", foreign.translation)));
+    }
     if value.contains(['{', '}']) {
         return template::read(name, text).map(Form::Template);
     }
     let expr = quoted::parse::<Expr>(text).map_err(|_| {
+        let fixed = format!("for a fixed value `{name} = const {}`", source(text));
         let help = match value.strip_prefix("const ") {
             Some(constant) => format!("write it without the quotes: `{name} = const {constant}`"),
-            None => format!(
-                "`{name} = \"req.order_id\"`, or for a fixed value `{name} = const {}`",
-                source(text)
-            ),
+            None if syn::parse_str::<ExprTuple>(&format!("({value})")).is_ok() => {
+                format!("several parts are a tuple: `{name} = \"({value})\"`")
+            }
+            None => match (value.strip_prefix("mut "), with_braces(&value)) {
+                (Some(parameter), _) => format!("`{name} = \"{parameter}\"`"),
+                (_, Some(template)) => format!("`{name} = \"{template}\"`, or {fixed}"),
+                _ => format!("`{name} = \"req.order_id\"`, or {fixed}"),
+            },
         };
         mistake(text, format!("`{value}` is not a field path"), help)
     })?;
     from_expression(name, &expr)
+}
+
+/// `order:{req.id}` for `order:req.id`, in which the braces were left out.
+fn with_braces(text: &str) -> Option<String> {
+    let is_field = |text: &str| syn::parse_str::<syn::ExprField>(text).is_ok();
+    let mut found = false;
+    let pieces = text.split_inclusive([':', '/', '|']).map(|piece| {
+        let field = piece.trim_end_matches([':', '/', '|']);
+        match is_field(field) {
+            true => {
+                found = true;
+                format!("{{{field}}}{}", &piece[field.len()..])
+            }
+            false => piece.to_owned(),
+        }
+    });
+    let template: String = pieces.collect();
+    found.then_some(template)
+}
+
+/// The template of `message`, if the text is one: text without holes is not.
+pub(crate) fn message(name: &Ident, text: &LitStr) -> syn::Result<Option<Key>> {
+    let pieces =
+        template::read_message(name, text).map_err(|errors| quoted::point_at(text, errors))?;
+    let has_holes = pieces.iter().any(|piece| matches!(piece, Piece::Hole(_)));
+    let form = Form::Template(pieces);
+    Ok(has_holes.then(|| Key { form, span: text.span(), quoted: Some(text.clone()) }))
 }
 
 fn from_expression(name: &Ident, expr: &Expr) -> syn::Result<Form> {

@@ -10,14 +10,18 @@
 //! same run, and the user's function is emitted beside them.
 
 mod args;
+#[cfg(any(test, proc_macro))]
+mod caught;
 mod derive;
 mod expand;
 mod function;
 mod key;
+mod key_types;
 mod list;
 mod mistake;
 mod runtime;
 mod suggest;
+mod synonyms;
 mod transitions;
 mod validate;
 mod value;
@@ -34,7 +38,9 @@ use proc_macro::TokenStream;
 #[cfg(any(test, proc_macro))]
 #[proc_macro_attribute]
 pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
-    expand::idempotent(arguments.into(), item.into()).into()
+    let item: proc_macro2::TokenStream = item.into();
+    caught::or_item("#[idempotent]", item.clone(), || expand::idempotent(arguments.into(), item))
+        .into()
 }
 
 /// Lets a struct or an enum be a part of a key.
@@ -43,7 +49,8 @@ pub fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[cfg(any(test, proc_macro))]
 #[proc_macro_derive(KeyPart, attributes(key_part))]
 pub fn key_part(item: TokenStream) -> TokenStream {
-    derive::key_part(item.into()).into()
+    caught::or_item("#[derive(KeyPart)]", Default::default(), || derive::key_part(item.into()))
+        .into()
 }
 
 /// Declares the transitions between the states of an enum.
@@ -52,7 +59,8 @@ pub fn key_part(item: TokenStream) -> TokenStream {
 #[cfg(any(test, proc_macro))]
 #[proc_macro_derive(Transitions, attributes(transitions))]
 pub fn transitions(item: TokenStream) -> TokenStream {
-    transitions::transitions(item.into()).into()
+    let expansion = || transitions::transitions(item.into());
+    caught::or_item("#[derive(Transitions)]", Default::default(), expansion).into()
 }
 
 /// Returns `true` if `text` is a key, and asserts the invariants of parsing it. For `fuzz/`, which

@@ -8,11 +8,12 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Expr, Lit, Meta, Token, parse_quote, token};
+use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
 use crate::args::{self, Argument};
 use crate::mistake::{Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
+use crate::synonyms::{self, Synonym};
 use crate::value::{Mode, literal, peel};
 
 /// Splits the argument list. Every returned entry has a known name and appears once.
@@ -22,15 +23,13 @@ pub(crate) fn split(arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Nest
 }
 
 fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
-    let mut metas: Vec<NestedMeta> = Vec::new();
-    let mut names: Vec<Ident> = Vec::new();
+    let mut metas: Vec<Meta> = Vec::new();
     while !input.is_empty() {
         match entry(input) {
-            Ok((name, _)) if names.contains(&name) => mistakes.push(repeated(&name)),
-            Ok((name, meta)) => {
-                names.push(name);
-                metas.push(NestedMeta::Meta(meta));
-            }
+            Ok((name, meta)) => match metas.iter().find(|known| known.path().is_ident(&name)) {
+                Some(first) => mistakes.push(repeated(&name, first, &meta)),
+                None => metas.push(meta),
+            },
             Err(error) => {
                 mistakes.push(error);
                 skip_to_comma(input);
@@ -40,7 +39,7 @@ fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
             mistakes.push(error);
         }
     }
-    metas
+    metas.into_iter().map(NestedMeta::Meta).collect()
 }
 
 fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
@@ -49,7 +48,7 @@ fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
     }
     let name = input.call(Ident::parse_any)?;
     let Some(argument) = args::find(&name.to_string()) else {
-        return Err(unknown(&name));
+        return Err(unknown(&name, input));
     };
     if input.peek(token::Paren) {
         return Err(parenthesised(&name, argument, &input.parse::<TokenTree>()?.0));
@@ -59,6 +58,9 @@ fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
             true => Err(no_value(&name, argument)),
             false => Ok((name.clone(), Meta::Path(name.into()))),
         };
+    }
+    if let Some(error) = other_separator(input, &name, argument) {
+        return Err(error);
     }
     let Ok(eq_token) = input.parse::<Token![=]>() else {
         return Err(no_value(&name, argument));
@@ -108,6 +110,16 @@ fn is_positional(input: ParseStream<'_>) -> bool {
 fn positional(input: ParseStream<'_>) -> syn::Error {
     let ahead = input.fork();
     let what = "arguments are written `name = value`";
+    if let Some(error) = quoted_name(&ahead.fork()) {
+        return error;
+    }
+    if let Ok(object) = ahead.fork().parse::<proc_macro2::Group>()
+        && object.delimiter() == proc_macro2::Delimiter::Brace
+    {
+        let what = "arguments stand in the parentheses, without braces";
+        let help = format!("`#[idempotent({})]`", source(&object.stream()));
+        return mistake(object, what, help);
+    }
     let Ok(value) = ahead.parse::<Expr>() else {
         let at: TokenStream =
             input.fork().parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
@@ -119,29 +131,125 @@ fn positional(input: ParseStream<'_>) -> syn::Error {
         Some(Lit::Str(lit)) if Mode::NAMES.contains(&lit.value().as_str()) => {
             format!("`mode = {text}`")
         }
+        Some(Lit::Str(lit)) if lit.value().starts_with(|c: char| c.is_ascii_digit()) => {
+            format!("`expire = {text}`")
+        }
         _ => format!("`key = {text}`"),
     };
     mistake(peel(&value), what, help)
 }
 
-fn unknown(name: &Ident) -> syn::Error {
+/// `"key" = ..`
+fn quoted_name(input: ParseStream<'_>) -> Option<syn::Error> {
+    let name: LitStr = input.parse().ok()?;
+    input.parse::<Token![=]>().ok()?;
+    let word = name.value();
+    let value = written_value(input);
+    let help = match (args::find(&word), value) {
+        (Some(_), Some(value)) => format!("`{word} = {value}`"),
+        (Some(argument), None) => format!("`{}`", argument.example),
+        (None, _) => "`key = \"req.order_id\", expire = 300`".to_owned(),
+    };
+    Some(mistake(&name, "names of arguments are written without quotes", help))
+}
+
+/// An expression and what follows it up to the next comma, as it was written, for help texts.
+fn written_value(input: ParseStream<'_>) -> Option<String> {
+    let ahead = input.fork();
+    let constant = ahead.parse::<Option<Token![const]>>().ok()?;
+    let value: Expr = ahead.parse().ok()?;
+    let text = source(&value);
+    Some(if constant.is_some() { format!("const {text}") } else { text })
+}
+
+fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
     let word = name.to_string();
-    let help = if Mode::NAMES.contains(&word.as_str()) {
-        format!("`mode = \"{word}\"`")
-    } else {
-        match nearest(&word, args::ARGUMENTS.iter().map(|argument| argument.name)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => {
-                let names = args::ARGUMENTS.iter().map(|argument| argument.name);
-                format!("the arguments are {}", quoted_list(names))
+    let value = match rest.fork().parse::<Token![=]>() {
+        Ok(_) => {
+            let ahead = rest.fork();
+            let _ = ahead.parse::<Token![=]>();
+            written_value(&ahead)
+        }
+        Err(_) => None,
+    };
+    let names = || args::ARGUMENTS.iter().map(|argument| argument.name);
+    let help = match synonyms::find(&word) {
+        _ if Mode::NAMES.contains(&word.as_str()) && value.as_deref() != Some("false") => {
+            match value.as_deref() {
+                None | Some("true") => format!("`mode = \"{word}\"`"),
+                Some(value) => format!("`mode = \"{word}\", expire = {value}`"),
             }
         }
+        Some(Synonym::Say(help)) => help.to_owned(),
+        Some(Synonym::Of(near)) => did_you_mean(near, value),
+        None => match nearest(&synonyms::snake_case(&word), names()) {
+            Some(near) => did_you_mean(near, value),
+            None => format!("the arguments are {}", quoted_list(names())),
+        },
     };
     mistake(name, format!("unknown argument `{word}`"), help)
 }
 
-fn repeated(name: &Ident) -> syn::Error {
-    mistake(name, format!("`{name}` is given twice"), format!("remove one `{name}`"))
+/// Proposes another name, with the value that was given to the unknown one if the other takes it.
+fn did_you_mean(name: &str, value: Option<String>) -> String {
+    let takes = |value: &str| {
+        let tokens: TokenStream = format!("{name} = {value}").parse().ok()?;
+        let mut mistakes = Mistakes::default();
+        args::Args::parse(tokens, &mut mistakes);
+        mistakes.is_empty().then_some(())
+    };
+    match (args::find(name), value) {
+        (Some(Argument { takes_value: true, .. }), Some(value)) if takes(&value).is_some() => {
+            format!("did you mean `{name} = {value}`?")
+        }
+        (Some(Argument { takes_value: true, example, .. }), _) => {
+            format!("did you mean `{example}`?")
+        }
+        _ => format!("did you mean `{name}`?"),
+    }
+}
+
+/// `key: ..`, `key => ..`, `key == ..`
+fn other_separator(
+    input: ParseStream<'_>,
+    name: &Ident,
+    argument: &Argument,
+) -> Option<syn::Error> {
+    let ahead = input.fork();
+    let separator = if ahead.peek(Token![:]) && !ahead.peek(Token![::]) {
+        ahead.parse::<Token![:]>().ok()?.to_token_stream()
+    } else if ahead.peek(Token![=>]) {
+        ahead.parse::<Token![=>]>().ok()?.to_token_stream()
+    } else if ahead.peek(Token![==]) {
+        ahead.parse::<Token![==]>().ok()?.to_token_stream()
+    } else {
+        return None;
+    };
+    let what = format!("`{name}` takes its value after `=`");
+    let help = match written_value(&ahead) {
+        Some(value) => format!("`{name} = {value}`"),
+        None => format!("`{}`", argument.example),
+    };
+    Some(mistake(separator, what, help))
+}
+
+fn repeated(name: &Ident, first: &Meta, second: &Meta) -> syn::Error {
+    let path = |meta: &Meta| match meta {
+        Meta::NameValue(pair) => match literal(&pair.value) {
+            Some(Lit::Str(text)) => Some(text.value()),
+            Some(_) => None,
+            None => Some(source(&pair.value)),
+        },
+        _ => None,
+    };
+    let is_key = args::find(&name.to_string()).is_some_and(|argument| argument.is_key);
+    let help = match (path(first), path(second)) {
+        (Some(first), Some(second)) if is_key && !first.contains('{') && !second.contains('{') => {
+            format!("several parts are a tuple: `{name} = \"({first}, {second})\"`")
+        }
+        _ => format!("remove one `{name}`"),
+    };
+    mistake(name, format!("`{name}` is given twice"), help)
 }
 
 fn no_value(name: &Ident, argument: &Argument) -> syn::Error {
@@ -150,7 +258,12 @@ fn no_value(name: &Ident, argument: &Argument) -> syn::Error {
 
 fn parenthesised(name: &Ident, argument: &Argument, group: &TokenStream) -> syn::Error {
     let what = format!("`{name}` takes its value after `=`");
-    mistake(quote!(#name #group), what, format!("`{}`", argument.example))
+    let value = syn::parse2::<syn::ExprParen>(group.clone()).ok();
+    let help = match value.filter(|_| argument.takes_value) {
+        Some(value) => format!("`{name} = {}`", source(&value.expr)),
+        None => format!("`{}`", argument.example),
+    };
+    mistake(quote!(#name #group), what, help)
 }
 
 fn missing_comma(input: ParseStream<'_>) -> Option<syn::Error> {
@@ -202,4 +315,9 @@ pub(crate) fn source(tokens: &impl ToTokens) -> String {
         text = text.replace(spaced, tight);
     }
     text
+}
+
+/// A type roughly as it was written, for help texts.
+pub(crate) fn type_source(ty: &syn::Type) -> String {
+    source(ty).replace(" < ", "<").replace("< ", "<").replace(" >", ">")
 }

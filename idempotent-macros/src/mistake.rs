@@ -22,6 +22,10 @@ impl Mistakes {
         }
     }
 
+    pub(crate) fn extend(&mut self, errors: impl IntoIterator<Item = syn::Error>) {
+        errors.into_iter().for_each(|error| self.push(error));
+    }
+
     /// Returns the value, or records the error and returns `None`.
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()

@@ -74,6 +74,12 @@ fn window() {
 }
 
 #[test]
+fn message_with_values() {
+    let arguments = quote!(key = "req.id", message = "order {req.id} of {{{req.user}}} exists");
+    assert_snapshot!(expanded(arguments, create_order()));
+}
+
+#[test]
 fn detached() {
     assert_snapshot!(expanded(quote!(key = "req.order_id", detach), create_order()));
 }
@@ -116,7 +122,7 @@ fn generics() {
             sink.put(items).await
         }
     };
-    assert_snapshot!(expanded(quote!(key = "items[0]", mode = "reject"), item));
+    assert_snapshot!(expanded(quote!(key = "items.first()?", mode = "reject"), item));
 }
 
 #[test]
@@ -222,11 +228,17 @@ fn derive_for_structs() {
             sent: f64,
         }
     });
-    let unit = derive::key_part(quote!(
+    let displayed = derive::key_part(quote!(
         #[key_part(crate = runtime)]
-        struct Nothing;
+        struct Link<T> {
+            #[key_part(display)]
+            to: Uri,
+            #[key_part(display)]
+            from: Option<T>,
+            note: Option<String>,
+        }
     ));
-    assert_snapshot!(pretty(quote!(#newtype #fields #unit)));
+    assert_snapshot!(pretty(quote!(#newtype #fields #displayed)));
 }
 
 #[test]
@@ -256,7 +268,10 @@ fn derive_mistakes() {
             b: u8,
         }
     });
-    assert_snapshot!(pretty(quote!(#union #options)));
+    let empty = derive::key_part(quote!(
+        struct Nothing;
+    ));
+    assert_snapshot!(pretty(quote!(#union #options #empty)));
 }
 
 #[test]

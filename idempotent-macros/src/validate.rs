@@ -1,5 +1,7 @@
 //! Checks the arguments against each other and against the function.
 
+mod durations;
+
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
 use syn::{ReturnType, Type};
@@ -7,9 +9,11 @@ use syn::{ReturnType, Type};
 use crate::args::{self, Args};
 use crate::function::{self, Function, Shape};
 use crate::key::{FieldPath, Key};
+use crate::key_types::NoKey;
+use crate::list::{source, type_source};
 use crate::mistake::{Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
-use crate::value::{Given, Mode, Parameter};
+use crate::value::{Given, Message, Mode, Parameter};
 
 pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if let Err(error) = kind(function) {
@@ -18,8 +22,16 @@ pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     name(args, function, mistakes);
     combinations(args, mistakes);
     binding(args, mistakes);
-    for key in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
-        roots(key, function, mistakes);
+    durations::validate(args, function, mistakes);
+    for given in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
+        if let Some(key) = given.ok() {
+            roots(&given.name, key, function, mistakes);
+        }
+    }
+    if let Some(given) = &args.message
+        && let Some(template) = given.ok().and_then(Message::template)
+    {
+        roots(&given.name, template, function, mistakes);
     }
     detach(args, function, mistakes);
     transaction(args, function, mistakes);
@@ -50,8 +62,17 @@ fn kind(function: &Function) -> syn::Result<()> {
         return Err(mistake(abi, what, format!("`async fn {name}(..)`")));
     }
     if let Shape::Plain = function.shape {
+        if let Some(attribute) = function.blocking_attribute() {
+            let what = format!("`#[{attribute}]` has made `{name}` a function that is not async");
+            let help = format!("put `#[idempotent(..)]` above `#[{attribute}]`");
+            return Err(mistake(name, what, help));
+        }
         let what = format!("`{name}` is not async");
-        return Err(mistake(sig.fn_token, what, format!("`async fn {name}(..)`")));
+        let help = match function.future_output() {
+            Some(output) => format!("`async fn {name}(..) -> {}`", type_source(&output)),
+            None => format!("`async fn {name}(..)`"),
+        };
+        return Err(mistake(sig.fn_token, what, help));
     }
     Ok(())
 }
@@ -148,10 +169,7 @@ fn named<T>(given: &Option<Given<T>>) -> Option<&Ident> {
 }
 
 /// Requires that every path starts at a parameter.
-fn roots(given: &Given<Key>, function: &Function, mistakes: &mut Mistakes) {
-    let Some(key) = given.ok() else {
-        return;
-    };
+fn roots(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) {
     let bindings = function.bindings();
     let parameters: Vec<String> = bindings.iter().map(|binding| binding.name.to_string()).collect();
     let mut reported = Vec::new();
@@ -159,8 +177,17 @@ fn roots(given: &Given<Key>, function: &Function, mistakes: &mut Mistakes) {
         let root = path.root.to_string();
         if !parameters.contains(&root) && !reported.contains(&root) {
             let at = key.at(path);
-            mistakes.push(not_a_parameter(at, &given.name, path, &parameters, &function.sig.ident));
+            mistakes.push(not_a_parameter(at, name, path, &parameters, &function.sig.ident));
             reported.push(root);
+        } else if name != "message" && path.is_word() {
+            let no_key = function.type_of(&path.root).and_then(NoKey::of);
+            mistakes.extend(no_key.map(|no_key| {
+                let help = match no_key {
+                    NoKey::Option => format!("refuse a call without it: `{root}?`"),
+                    no_key => no_key.remedy(),
+                };
+                mistake(key.at(path), no_key.problem(), help)
+            }));
         }
     }
 }
@@ -178,8 +205,18 @@ fn not_a_parameter(
         [only] => format!("the only parameter is `{only}`"),
         _ => format!("the parameters are {}", quoted_list(parameters)),
     };
+    // `req.order_id` where the pattern of the parameter has bound `order_id`.
+    let field = path.first_field().filter(|field| parameters.contains(field));
+    let listed = match field {
+        Some(field) => format!("`{name} = \"{field}\"`; {listed}"),
+        None => listed,
+    };
     if text == "self" {
         let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
+        return mistake(at, what, listed);
+    }
+    if matches!(text.as_str(), "result" | "response" | "answer" | "returned") {
+        let what = format!("`{text}` is not a parameter: a key is made before the body runs");
         return mistake(at, what, listed);
     }
     let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
@@ -187,8 +224,14 @@ fn not_a_parameter(
         format!("{listed}; for a constant: `{name} = const {text}`")
     } else if let Some(near) = nearest(&text, parameters.iter().map(String::as_str)) {
         format!("did you mean `{near}`? {listed}")
+    } else if path.is_word() && name == "message" {
+        format!("for a field: `{{req.{text}}}`; {listed}")
     } else if path.is_word() {
-        format!("{listed}; for a fixed value: `{name} = const \"{text}\"`")
+        let fixed = format!("for a fixed value: `{name} = const \"{text}\"`");
+        match parameters {
+            [only] => format!("for a field: `{name} = \"{only}.{text}\"`; {fixed}"),
+            _ => format!("{listed}; {fixed}"),
+        }
     } else {
         listed
     };
@@ -262,7 +305,19 @@ fn transaction(args: &Args, function: &Function, mistakes: &mut Mistakes) {
             let bindings = function.bindings();
             let parameters: Vec<String> =
                 bindings.iter().map(|binding| binding.name.to_string()).collect();
-            let listed = match nearest(&wanted.to_string(), parameters.iter().map(String::as_str)) {
+            let is_mutable = |input: &&syn::FnArg| match input {
+                syn::FnArg::Typed(typed) => {
+                    matches!(&*typed.ty, Type::Reference(borrow) if borrow.mutability.is_some())
+                }
+                syn::FnArg::Receiver(_) => false,
+            };
+            let borrowed =
+                function.sig.inputs.iter().find(is_mutable).and_then(|input| match input {
+                    syn::FnArg::Typed(typed) => Some(source(&typed.pat)),
+                    syn::FnArg::Receiver(_) => None,
+                });
+            let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
+            let listed = match borrowed.as_deref().or(near) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("add a parameter `{wanted}: &mut sqlx::PgConnection`"),
             };
@@ -293,7 +348,15 @@ fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     }
     if !may_be_result(&returns) {
         let what = format!("`{name}` does not return a `Result`");
-        mistakes.push(mistake(&returns, what, "`-> Result<.., idempotent_runtime::Error>`"));
+        let help = match &returns {
+            Type::ImplTrait(_) => {
+                "return the value, and let the handler make a response of it: `-> Result<Order, \
+                 idempotent_runtime::Error>`"
+                    .to_owned()
+            }
+            ty => format!("`-> Result<{}, idempotent_runtime::Error>`", type_source(ty)),
+        };
+        mistakes.push(mistake(&returns, what, help));
         return;
     }
     let kept = match &args.mode {

@@ -57,6 +57,10 @@ impl Value for Flag {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         match literal(value) {
             Some(Lit::Bool(bool)) => Ok(Self(bool.value)),
+            Some(Lit::Str(text)) if name == "shared_name" => {
+                let what = format!("`{name}` is a flag, and `name` has the name");
+                Err(mistake(value, what, format!("`name = \"{}\", {name}`", text.value())))
+            }
             _ => {
                 let what = format!("`{name}` is a flag and takes no value");
                 Err(mistake(value, what, format!("`{name}`")))

@@ -90,6 +90,7 @@ impl Fingerprint {
 }
 
 /// As 32 hexadecimal digits.
+#[diagnostic::do_not_recommend]
 impl KeyPart for Fingerprint {
     fn encode(&self, key: &mut KeyWriter) {
         key.text(&crate::key::hex(&self.0));

@@ -10,13 +10,15 @@ use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Fingerprint;
 use crate::install;
 use crate::instance::Idempotency;
-use crate::key::KeyPart;
+use crate::key::{KeyPart, KeyWriter};
+use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::protocol::OpenTransaction;
 use pin_project_lite::pin_project;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 use std::future::Future;
 use std::ops::{ControlFlow, Deref};
 use std::pin::Pin;
@@ -31,6 +33,49 @@ pub fn key<K: KeyPart + ?Sized>(part: &K) -> Encoded {
 pub fn optional_key<K: KeyPart>(part: &Option<K>) -> Encoded {
     Encoded::of_optional(part)
 }
+
+/// The value of a path that ends in `?`.
+pub fn option<O: IsOption>(value: &O) -> &Option<O::Part> {
+    value.as_option()
+}
+
+/// Values of paths that end in `?`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an `Option`, so its path does not end in `?`",
+    label = "always has a value",
+    note = "remove the `?`"
+)]
+pub trait IsOption {
+    /// The type of `Some`.
+    type Part;
+
+    /// Returns itself.
+    fn as_option(&self) -> &Option<Self::Part>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<K> IsOption for Option<K> {
+    type Part = K;
+
+    fn as_option(&self) -> &Option<K> {
+        self
+    }
+}
+
+macro_rules! lead_to_an_option {
+    ($($type:ty),+) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<O: IsOption + ?Sized> IsOption for $type {
+            type Part = O::Part;
+
+            fn as_option(&self) -> &Option<O::Part> {
+                (**self).as_option()
+            }
+        }
+    )+};
+}
+
+lead_to_an_option!(&O, &mut O, Box<O>, std::rc::Rc<O>, std::sync::Arc<O>);
 
 /// The ambient token.
 pub fn ambient_key() -> Encoded {
@@ -47,6 +92,16 @@ pub fn template() -> Parts {
     Parts::template()
 }
 
+/// A value whose key part is the text that it displays, for `#[key_part(display)]`.
+#[derive(Debug)]
+pub struct Displayed<'a, T: ?Sized>(pub &'a T);
+
+impl<T: fmt::Display + ?Sized> KeyPart for Displayed<'_, T> {
+    fn encode(&self, key: &mut KeyWriter) {
+        key.display(self.0);
+    }
+}
+
 /// The instance named by `with`.
 pub fn instance<I: Lends + ?Sized>(with: &I) -> Idempotency {
     with.lend().clone()
@@ -57,13 +112,16 @@ pub fn instance<I: Lends + ?Sized>(with: &I) -> Idempotency {
 #[diagnostic::on_unimplemented(
     message = "`with` takes an `Idempotency`, this is `{Self}`",
     label = "neither an `Idempotency` nor anything that dereferences to one",
-    note = "`&Idempotency`, `Arc<Idempotency>` and types with `Deref<Target = Idempotency>` work; of a struct, name the field: `with = app.idempotency`"
+    note = "name a parameter or a field of type `Idempotency`, `&Idempotency` or `Arc<Idempotency>`: \
+            `with = self.idempotency`",
+    note = "a store becomes an instance with `Idempotency::builder().store(store).build()?`"
 )]
 pub trait Lends {
     /// The instance.
     fn lend(&self) -> &Idempotency;
 }
 
+#[diagnostic::do_not_recommend]
 impl Lends for Idempotency {
     fn lend(&self) -> &Idempotency {
         self
@@ -77,10 +135,46 @@ impl<D: Deref<Target: Lends> + ?Sized> Lends for D {
     }
 }
 
+/// The text of `message` with the values of one call in it, and the other options of the site.
+///
+/// It is written before the body takes the arguments, whether the call is refused or not.
+#[derive(Debug)]
+pub struct Worded {
+    options: Options,
+    text: String,
+}
+
+/// Starts the message of one call.
+pub fn worded(site: &'static Site) -> Worded {
+    Worded { options: site.options.clone(), text: String::new() }
+}
+
+impl Worded {
+    /// Adds literal text.
+    pub fn text(mut self, text: &str) -> Self {
+        self.text.push_str(text);
+        self
+    }
+
+    /// Adds a value as it displays itself.
+    pub fn value<T: fmt::Display + ?Sized>(mut self, value: &T) -> Self {
+        // The sink never fails. A `Display` that fails keeps the text that it wrote until then.
+        let _ = write!(self.text, "{value}");
+        self
+    }
+
+    /// Completes the message.
+    pub fn finish(mut self) -> Self {
+        self.options.message = Some(Cow::Owned(std::mem::take(&mut self.text)));
+        self
+    }
+}
+
 /// One call of an attributed function.
 #[derive(Debug)]
 pub struct Call<'a> {
     site: &'static Site,
+    options: &'a Options,
     key: Encoded,
     scope: Option<Encoded>,
     fingerprint: Option<Encoded>,
@@ -90,7 +184,8 @@ pub struct Call<'a> {
 impl<'a> Call<'a> {
     /// Creates a call with this key.
     pub fn new(site: &'static Site, key: Encoded) -> Self {
-        Self { site, key, scope: None, fingerprint: None, instance: None }
+        let options = &site.options;
+        Self { site, options, key, scope: None, fingerprint: None, instance: None }
     }
 
     /// Sets the function's own scope.
@@ -102,6 +197,12 @@ impl<'a> Call<'a> {
     /// Sets the payload that must not change.
     pub fn fingerprint(mut self, fingerprint: Encoded) -> Self {
         self.fingerprint = Some(fingerprint);
+        self
+    }
+
+    /// Sets the message of this call.
+    pub fn message(mut self, message: &'a Worded) -> Self {
+        self.options = &message.options;
         self
     }
 
@@ -131,7 +232,7 @@ impl<'a> Call<'a> {
         };
         let call = engine::Call {
             operation,
-            options: &self.site.options,
+            options: self.options,
             key: self.key,
             scope: self.scope,
             hash_tag: None,
@@ -145,7 +246,8 @@ impl<'a> Call<'a> {
 #[diagnostic::on_unimplemented(
     message = "an idempotent function returns a `Result`, this one returns `{Self}`",
     label = "not a `Result`",
-    note = "the error type tells the caller that a call was refused; it needs `From<idempotent_runtime::Error>`"
+    note = "return `Result<{Self}, idempotent_runtime::Error>`, or a `Result` with an error of your own \
+            that has `From<idempotent_runtime::Error>`: a refused call is told so by its error"
 )]
 pub trait ReturnsResult: sealed::Sealed {
     /// The type of `Ok`.
@@ -159,6 +261,7 @@ pub trait ReturnsResult: sealed::Sealed {
     fn witness(answers: AnswerPolicy<Self::Value, Self::Error>) -> Self::AnswerPolicy;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T, E> ReturnsResult for Result<T, E> {
     type Value = T;
     type Error = E;
@@ -197,32 +300,59 @@ mod sealed {
     impl<T, E> Sealed for Result<T, E> {}
 }
 
-/// The policy of a function whose values are kept.
-pub fn replay<R: ReturnsResult>() -> R::AnswerPolicy
-where
-    R::Value: Kept,
-    R::Error: From<Error>,
-{
-    R::witness(R::Value::kept())
-}
-
-/// Values of functions that keep them: anything that is read back equal, and an [`Outcome`] of it,
-/// which is not `Serialize` itself.
+/// Values that can be kept for a replay. One trait for both directions, so that a type with neither
+/// is one error.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be kept for replay: it needs `Serialize` and `DeserializeOwned` of serde",
+    label = "its values cannot be stored and read back",
+    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to your type",
+    note = "a response such as `axum::Json<T>` is made from the answer: return `T` here, and wrap it in \
+            the handler: `Ok(Json(create_order(req).await?))`",
+    note = "a type parameter needs the bounds `serde::Serialize + serde::de::DeserializeOwned`",
+    note = "`mode = \"reject\"` keeps no value and needs neither trait"
+)]
 pub trait Kept: Sized {
     /// The policy for keeping them.
     fn kept<E: From<Error>>() -> AnswerPolicy<Self, E>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned> Kept for T {
     fn kept<E: From<Error>>() -> AnswerPolicy<T, E> {
         AnswerPolicy::kept()
     }
 }
 
+/// An [`Outcome`], which is not `Serialize` itself: its value alone is kept.
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned> Kept for Outcome<T> {
     fn kept<E: From<Error>>() -> AnswerPolicy<Outcome<T>, E> {
         AnswerPolicy::kept_with_outcome()
     }
+}
+
+/// Errors that can tell a caller that its call was refused.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
+    label = "needs `From<idempotent_runtime::Error>`",
+    note = "with thiserror, add a variant: `#[error(transparent)] Idempotency(#[from] idempotent_runtime::Error)`",
+    note = "an error of your own, by hand: `impl From<idempotent_runtime::Error> for {Self} {{ fn \
+            from(error: idempotent_runtime::Error) -> Self {{ .. }} }}`",
+    note = "in place of a type of another crate: `idempotent_runtime::Error`, `anyhow::Error`, or an \
+            error of your own"
+)]
+pub trait FromRefusal: From<Error> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Error>> FromRefusal for E {}
+
+/// The policy of a function whose values are kept.
+pub fn replay<R: ReturnsResult>() -> R::AnswerPolicy
+where
+    R::Value: Kept,
+    R::Error: FromRefusal,
+{
+    R::witness(R::Value::kept())
 }
 
 /// A policy with `final_errors`, for [`searched`](Self::searched).
@@ -268,9 +398,30 @@ impl<T, E> Unsearched<T, E> {
 /// The policy of a function whose values are not kept.
 pub fn plain<R: ReturnsResult>() -> R::AnswerPolicy
 where
-    R::Error: From<Error>,
+    R::Error: FromRefusal,
 {
     R::witness(AnswerPolicy::not_kept())
+}
+
+/// Errors that can be kept for a replay.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be kept for replay, which `final_errors` asks for: it needs `Serialize` \
+               and `DeserializeOwned` of serde",
+    label = "`{Self}` cannot be stored and read back",
+    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to your error type",
+    note = "in place of a type of another crate, use an error of your own"
+)]
+pub trait KeptError: Serialize + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<E: Serialize + DeserializeOwned> KeptError for E {}
+
+/// The policy that keeps final errors, too.
+pub fn final_errors<T, E: KeptError>(
+    is_final: fn(&E) -> bool,
+    answers: AnswerPolicy<T, E>,
+) -> AnswerPolicy<T, E> {
+    answers.final_errors(is_final)
 }
 
 /// Runs the body once per key.

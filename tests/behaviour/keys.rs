@@ -86,6 +86,56 @@ fn derived_keys_are_frozen() {
     assert_eq!(encoded(&request), r#"(7,[("a",One)],(3))"#);
 }
 
+struct Uri(&'static str);
+
+impl std::fmt::Display for Uri {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.0)
+    }
+}
+
+#[derive(KeyPart)]
+struct Link(#[key_part(display)] Uri);
+
+#[derive(KeyPart)]
+struct Visit {
+    page: u64,
+    note: Option<String>,
+    #[key_part(display)]
+    to: Uri,
+    #[key_part(display)]
+    from: Option<Uri>,
+}
+
+#[derive(KeyPart)]
+enum Seat {
+    At(Option<u8>),
+    Free,
+}
+
+#[test]
+fn derived_keys_with_optional_and_displayed_fields_are_frozen() {
+    assert_eq!(encoded(&Link(Uri("a:b"))), r#""a:b""#);
+    let visit = |note: Option<&str>, from| {
+        encoded(&Visit { page: 7, note: note.map(str::to_owned), to: Uri("a:\"b"), from })
+    };
+    assert_eq!(visit(None, None), r#"(7,?,"a:\"b",?)"#);
+    assert_eq!(visit(Some("x"), Some(Uri("c:d"))), r#"(7,"x","a:\"b","c:d")"#);
+    assert_eq!(encoded(&Seat::At(None)), "At(?)");
+    assert_eq!(encoded(&Seat::At(Some(3))), "At(3)");
+    assert_eq!(encoded(&Seat::Free), "Free");
+}
+
+#[test]
+fn a_field_that_is_none_is_like_no_field_with_a_value() {
+    let visit = |note: Option<&str>| {
+        encoded(&Visit { page: 7, note: note.map(str::to_owned), to: Uri(""), from: None })
+    };
+    for text in ["", "?", "_", "None", "()", "\"?\"", ",?"] {
+        assert_ne!(visit(None), visit(Some(text)), "{text:?}");
+    }
+}
+
 #[derive(Clone)]
 struct Call {
     user: u64,

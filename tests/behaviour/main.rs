@@ -26,6 +26,7 @@ mod keys;
 mod leases;
 mod limit;
 mod max_attempts;
+mod messages;
 mod modes;
 mod names;
 mod nesting;

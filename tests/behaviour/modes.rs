@@ -279,3 +279,35 @@ async fn a_blocked_key_stays_closed_until_it_is_resolved() {
         assert_eq!(bench.runs(), 1);
     }
 }
+
+#[idempotent(
+    key = "id",
+    mode = "strong",
+    expire = "10s",
+    expire_with = lifetime,
+    final_errors = is_declined,
+    name = "expire_beside_expire_with"
+)]
+async fn quote_or_refuse(ledger: &Ledger, id: u64) -> Result<u64, Failure> {
+    ledger.record(id.to_string());
+    if id == 0 { Err(Failure::Declined) } else { Ok(20) }
+}
+
+#[tokio::test]
+async fn expire_with_decides_on_values_and_expire_on_final_errors() {
+    for bench in both() {
+        scoped(bench.idem.clone(), async {
+            for _ in 0..2 {
+                quote_or_refuse(&bench.ledger, 0).await.unwrap_err();
+                quote_or_refuse(&bench.ledger, 1).await.unwrap();
+                bench.clock.advance(Duration::from_secs(9));
+            }
+            assert_eq!((bench.ledger.ran("0"), bench.ledger.ran("1")), (1, 1));
+            bench.clock.advance(Duration::from_secs(1));
+            quote_or_refuse(&bench.ledger, 0).await.unwrap_err();
+            quote_or_refuse(&bench.ledger, 1).await.unwrap();
+            assert_eq!((bench.ledger.ran("0"), bench.ledger.ran("1")), (2, 1));
+        })
+        .await;
+    }
+}

@@ -47,7 +47,7 @@ impl Create for Orders {
         Ok(req.notes)
     }
 
-    #[idempotent(name = "orders.consume", key = "ids[0]", scope = "self.tenant")]
+    #[idempotent(name = "orders.consume", key = "ids.first()?", scope = "self.tenant")]
     async fn consume(self, mut ids: Vec<u64>) -> Result<Vec<u64>, Error> {
         ids.push(self.tenant.len() as u64);
         Ok(ids)

@@ -8,9 +8,6 @@ use idempotent_runtime::{Error, KeyPart, idempotent};
 struct OrderId(u64);
 
 #[derive(KeyPart)]
-struct Unit;
-
-#[derive(KeyPart)]
 struct Named<'a, T: ?Sized, const N: usize>
 where
     T: 'a,
@@ -38,15 +35,42 @@ enum Payment {
 #[derive(KeyPart)]
 enum Never {}
 
-#[idempotent(key = "(id, unit, named, pair)", mode = "strong")]
+struct Uri(&'static str);
+
+impl std::fmt::Display for Uri {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.0)
+    }
+}
+
+#[derive(KeyPart)]
+struct Shown<T>(#[key_part(display)] T);
+
+#[derive(KeyPart)]
+struct Optional<T, U> {
+    note: Option<String>,
+    #[key_part(display)]
+    uri: T,
+    #[key_part(display)]
+    from: std::option::Option<Uri>,
+    both: U,
+}
+
+#[idempotent(key = "(shown, optional)", mode = "strong")]
+async fn shown(shown: Shown<Uri>, optional: Optional<Uri, u8>) -> Result<usize, Error> {
+    let Optional { note, uri, from, both } = optional;
+    drop((note, from, both));
+    Ok(shown.0.0.len() + uri.0.len())
+}
+
+#[idempotent(key = "(id, named, pair)", mode = "strong")]
 async fn structs(
     id: OrderId,
-    unit: Unit,
     named: Named<'_, str, 2>,
     pair: Pair,
 ) -> Result<u64, Error> {
     let Pair(_, weight, tags) = pair;
-    drop((unit, named, tags));
+    drop((named, tags));
     Ok(id.0 + weight as u64)
 }
 
@@ -64,9 +88,12 @@ async fn pay(payment: Payment, never: Option<Never>) -> Result<bool, Error> {
 pub(crate) async fn main() {
     let named = Named { text: "a", numbers: [1, 2], _weight: 0.5 };
     let pair = Pair(OrderId(1), 0.5, BTreeMap::new());
-    assert_eq!(structs(OrderId(1), Unit, named, pair).await.unwrap(), 1);
+    assert_eq!(structs(OrderId(1), named, pair).await.unwrap(), 1);
     assert!(pay(Payment::Card { r#type: "a".to_owned(), number: 1 }, None).await.unwrap());
     assert!(!pay(Payment::Transfer(OrderId(1), 0.5, true), None).await.unwrap());
+    let optional =
+        Optional { note: None, uri: Uri("a:b"), from: Some(Uri("c:d")), both: 1 };
+    assert_eq!(shown(Shown(Uri("e:f")), optional).await.unwrap(), 6);
     #[allow(deprecated)]
     let cash = Payment::Cash;
     assert!(!pay(cash, None).await.unwrap());

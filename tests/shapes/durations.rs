@@ -23,9 +23,21 @@ async fn numbers(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
 
+#[idempotent(key = "id", expire = (300), lease = "10ms", max_run = "1m30s", mode = "strong")]
+async fn shortest_lease(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
+#[idempotent(key = "id", expire = "1h30m", lease = "24h", max_run = "24h", mode = "strong")]
+async fn longest_lease(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
     assert_eq!(constants(1).await.unwrap(), 1);
     assert_eq!(texts(1).await.unwrap(), 1);
     assert_eq!(numbers(1).await.unwrap(), 1);
+    assert_eq!(shortest_lease(1).await.unwrap(), 1);
+    assert_eq!(longest_lease(1).await.unwrap(), 1);
 }

@@ -49,7 +49,7 @@ fn retention(order: &Order) -> Duration {
     key = "req.id",
     expire = RETENTION,
     mode = "strong",
-    message = "already submitted",
+    message = "order {req.id} of {req.tenant} is submitted",
     wait = "300ms",
     lease = 30,
     max_run = "1h",

@@ -32,6 +32,30 @@ impl Request {
     fn first(&self) -> &Item {
         &self.items[0]
     }
+
+    fn item_ids(&self) -> Vec<Sku> {
+        self.items.iter().map(|item| item.sku.clone()).collect()
+    }
+
+    fn sku(&self) -> Sku {
+        self.first().sku.clone()
+    }
+}
+
+impl Sku {
+    fn into_text(self) -> String {
+        self.0
+    }
+}
+
+trait IntoText {
+    fn into_text(self) -> String;
+}
+
+impl IntoText for (String, u64) {
+    fn into_text(self) -> String {
+        self.0
+    }
 }
 
 const FIRST: usize = 0;
@@ -46,14 +70,14 @@ async fn method_then_field(req: &Request) -> Result<u64, Error> {
     Ok(req.id)
 }
 
-#[idempotent(key = "req.items[0].sku", mode = "strong")]
-async fn index(req: Request) -> Result<u64, Error> {
+#[idempotent(key = "req.item_ids().first()?", mode = "strong")]
+async fn first_element(req: Request) -> Result<u64, Error> {
     Ok(req.items.len() as u64)
 }
 
-#[idempotent(key = req.items[FIRST].sku, scope = "req.items[at].sku", mode = "strong")]
-async fn index_by_name(req: Request, at: usize) -> Result<u64, Error> {
-    Ok(req.items.len() as u64 + at as u64)
+#[idempotent(key = req.pair.1.clone().into_text(), scope = "req.sku().into_text()", mode = "strong")]
+async fn method_on_a_clone(req: Request) -> Result<u64, Error> {
+    Ok(req.items.len() as u64)
 }
 
 #[idempotent(key = "req.pair.1.0", mode = "strong")]
@@ -76,7 +100,7 @@ async fn template(req: Request) -> Result<u64, Error> {
     Ok(req.id)
 }
 
-#[idempotent(key = (req.id, req.note?, req.items[0].sku), mode = "strong")]
+#[idempotent(key = (req.id, req.note?, req.first().sku), mode = "strong")]
 async fn tuple(req: Request) -> Result<u64, Error> {
     Ok(req.id)
 }
@@ -108,6 +132,11 @@ async fn whole_argument(whole: (u64, Vec<Sku>)) -> Result<u64, Error> {
     Ok(whole.0)
 }
 
+#[idempotent(key = "req.id", mode = "reject", message = "{{{req.key()}}} of {req.pair.0} is taken")]
+async fn message(req: Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
     let request = |id| Request {
@@ -118,13 +147,16 @@ pub(crate) async fn main() {
     };
     assert_eq!(method_call(request(1)).await.unwrap(), 1);
     assert_eq!(method_then_field(&request(1)).await.unwrap(), 1);
-    assert_eq!(index(request(1)).await.unwrap(), 1);
-    assert_eq!(index_by_name(request(1), 0).await.unwrap(), 1);
+    assert_eq!(first_element(request(1)).await.unwrap(), 1);
+    assert_eq!(method_on_a_clone(request(1)).await.unwrap(), 1);
     assert_eq!(tuple_field(request(1)).await.unwrap(), 1);
     assert_eq!(optional(request(1)).await.unwrap(), "note");
     assert_eq!(optional_method(request(1)).await.unwrap(), "note");
     assert_eq!(template(request(1)).await.unwrap(), 1);
     assert_eq!(tuple(request(1)).await.unwrap(), 1);
+    assert_eq!(message(request(7)).await.unwrap(), 7);
+    let refused = message(request(7)).await.unwrap_err();
+    assert_eq!(refused.message(), "{request-7} of 7 is taken");
     assert_eq!(constant().await.unwrap(), 1);
     assert_eq!(constant_path().await.unwrap(), 1);
     let arc = Arc::new(Sku("s".to_owned()));

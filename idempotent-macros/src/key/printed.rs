@@ -6,7 +6,7 @@ use proc_macro2::Span;
 use quote::{ToTokens, format_ident};
 use syn::{Expr, Lit, LitStr};
 
-use super::path::{Index, Step};
+use super::path::Step;
 use super::{FieldPath, Form, Key, Piece};
 use crate::runtime::Runtime;
 use crate::value::Value;
@@ -79,10 +79,6 @@ impl fmt::Display for FieldPath {
             match step {
                 Step::Field(member) => write!(formatter, ".{}", member.to_token_stream())?,
                 Step::Call(method) => write!(formatter, ".{method}()")?,
-                Step::Index(Index::Literal(literal)) => write!(formatter, "[{literal}]")?,
-                Step::Index(Index::Path(path)) => {
-                    write!(formatter, "[{}]", path.to_token_stream())?;
-                }
             }
         }
         if self.optional { formatter.write_str("?") } else { Ok(()) }

@@ -8,6 +8,35 @@ use super::{Piece, quoted};
 use crate::mistake::{Mistakes, mistake};
 
 pub(super) fn read(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
+    let pieces = read_pieces(name, template)?;
+    if !pieces.iter().any(|piece| matches!(piece, Piece::Hole(_))) {
+        let text = pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text.as_str(),
+            Piece::Hole(_) => "",
+        });
+        let text: String = text.collect();
+        let help = format!("`{name} = \"order:{{req.order_id}}\"`, or `{name} = const \"{text}\"`");
+        return Err(mistake(template, format!("the template in `{name}` has no holes"), help));
+    }
+    Ok(pieces)
+}
+
+/// Reads a text for people, in which there may be no holes and no part is optional.
+pub(super) fn read_message(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
+    let pieces = read_pieces(name, template)?;
+    for piece in &pieces {
+        if let Piece::Hole(path) = piece
+            && path.optional
+        {
+            let what = format!("`{name}` shows values, and an `Option` may have none");
+            let help = "add a method that returns the text, and call it: `{req.reference()}`";
+            return Err(mistake(template, what, help));
+        }
+    }
+    Ok(pieces)
+}
+
+fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
     let mut mistakes = Mistakes::default();
     let mut pieces = Vec::new();
     let mut text = String::new();
@@ -24,15 +53,19 @@ pub(super) fn read(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
             }
             Err(Unbalanced(brace)) => {
                 let partner = if brace == '{' { '}' } else { '{' };
-                let help = format!("for a brace as text, double it: `{brace}{brace}`");
+                let text = template.value();
+                let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '?');
+                let open = text
+                    .rsplit_once('{')
+                    .filter(|_| brace == '{')
+                    .map(|(_, rest)| rest.find(|c| !is_path(c)).map_or(rest, |end| &rest[..end]));
+                let help = match open.filter(|path| !path.is_empty()) {
+                    Some(path) => format!("`{{{path}}}`, or for a brace as text `{{{{`"),
+                    None => format!("for a brace as text, double it: `{brace}{brace}`"),
+                };
                 return Err(mistake(template, format!("`{brace}` without `{partner}`"), help));
             }
         }
-    }
-    let holes = pieces.iter().any(|piece| matches!(piece, Piece::Hole(_)));
-    if !holes && mistakes.is_empty() {
-        let help = format!("`{name} = \"order:{{req.order_id}}\"`, or `{name} = const \"{text}\"`");
-        mistakes.push(mistake(template, format!("the template in `{name}` has no holes"), help));
     }
     if !text.is_empty() {
         pieces.push(Piece::Text(text));

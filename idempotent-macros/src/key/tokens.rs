@@ -1,10 +1,10 @@
 //! Code generation for keys: calls into the runtime.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
-use syn::{Expr, ExprLit, Lit, Path};
+use quote::{quote, quote_spanned};
+use syn::{Expr, ExprLit, Lit};
 
-use super::path::{Index, Step};
+use super::path::Step;
 use super::{FieldPath, Form, Key, Piece};
 use crate::function::Binding;
 use crate::runtime::Runtime;
@@ -21,17 +21,17 @@ impl Key {
                     true => quote_spanned!(span=> optional_key),
                     false => quote_spanned!(span=> key),
                 };
-                let part = path(part);
+                let part = value_of(&private, part, path(part));
                 quote_spanned!(span=> #private::#function(#part))
             }
             Form::Tuple(parts) => {
-                let parts = parts.iter().map(|part| call(part, path(part)));
+                let parts = parts.iter().map(|part| call(&private, part, path(part)));
                 quote_spanned!(span=> #private::tuple() #(#parts)* .finish())
             }
             Form::Template(pieces) => {
                 let pieces = pieces.iter().map(|piece| match piece {
                     Piece::Text(text) => quote_spanned!(span=> .text(#text)),
-                    Piece::Hole(part) => call(part, path(part)),
+                    Piece::Hole(part) => call(&private, part, path(part)),
                 });
                 quote_spanned!(span=> #private::template() #(#pieces)* .finish())
             }
@@ -42,19 +42,42 @@ impl Key {
         }
     }
 
+    /// Code that writes the message of one call. `site` is the static of the function.
+    pub(crate) fn worded(
+        &self,
+        runtime: &Runtime,
+        bindings: &[Binding],
+        site: &Ident,
+    ) -> TokenStream {
+        let span = Span::mixed_site().located_at(self.span);
+        let private = runtime.private(span);
+        let Form::Template(pieces) = &self.form else {
+            unreachable!("a message is a template");
+        };
+        let pieces = pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => quote_spanned!(span=> .text(#text)),
+            Piece::Hole(path) => {
+                let value = self.reference(path, bindings);
+                quote_spanned!(span=> .value(#value))
+            }
+        });
+        quote_spanned!(span=> #private::worded(&#site) #(#pieces)* .finish())
+    }
+
     fn reference(&self, path: &FieldPath, bindings: &[Binding]) -> TokenStream {
         let and = quote_spanned!(Span::mixed_site().located_at(path.root.span())=> &);
         let root = self.resolve(&path.root, bindings);
+        // Methods are called on a shared borrow: one that changes or consumes its receiver would
+        // take it from the body.
+        let root = match path.steps.iter().any(|step| matches!(step, Step::Call(_))) {
+            true => quote_spanned!(Span::mixed_site().located_at(path.root.span())=> (&#root)),
+            false => quote!(#root),
+        };
         let steps = path.steps.iter().map(|step| match step {
             Step::Field(member) => quote!(.#member),
             Step::Call(method) => {
                 let span = method.span();
                 quote_spanned!(span=> .#method())
-            }
-            Step::Index(Index::Literal(literal)) => quote!([#literal]),
-            Step::Index(Index::Path(path)) => {
-                let index = self.resolve_path(path, bindings);
-                quote!([#index])
             }
         });
         quote!(#and #root #(#steps)*)
@@ -70,19 +93,22 @@ impl Key {
         }
         name
     }
+}
 
-    fn resolve_path(&self, path: &Path, bindings: &[Binding]) -> TokenStream {
-        match path.get_ident() {
-            Some(name) => self.resolve(name, bindings).to_token_stream(),
-            None => path.to_token_stream(),
-        }
+fn call(private: &TokenStream, part: &FieldPath, reference: TokenStream) -> TokenStream {
+    let span = Span::mixed_site().located_at(part.root.span());
+    let value = value_of(private, part, reference);
+    match part.optional {
+        true => quote_spanned!(span=> .optional(#value)),
+        false => quote_spanned!(span=> .part(#value)),
     }
 }
 
-fn call(part: &FieldPath, reference: TokenStream) -> TokenStream {
+/// The value of a path, which the compiler requires to be an `Option` if the path ends in `?`.
+fn value_of(private: &TokenStream, part: &FieldPath, reference: TokenStream) -> TokenStream {
     let span = Span::mixed_site().located_at(part.root.span());
     match part.optional {
-        true => quote_spanned!(span=> .optional(#reference)),
-        false => quote_spanned!(span=> .part(#reference)),
+        true => quote_spanned!(span=> #private::option(#reference)),
+        false => reference,
     }
 }

@@ -6,6 +6,7 @@ use syn::{Expr, Lit};
 use super::{Value, literal};
 use crate::mistake::mistake;
 use crate::suggest::{nearest, quoted_list};
+use crate::synonyms;
 
 /// Treatment of duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,11 +91,30 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
     };
     let word = literal.value();
     words.iter().position(|known| **known == word).ok_or_else(|| {
-        let help = match nearest(&word, words.iter().copied()) {
+        let near = nearest(&word, words.iter().copied());
+        let help = match near.or_else(|| synonym(&word).filter(|word| words.contains(word))) {
             Some(near) => format!("did you mean `\"{near}\"`?"),
             None => format!("one of {all}"),
         };
         mistake(literal, format!("`{name}` cannot be `\"{word}\"`"), help)
+    })
+}
+
+/// The word of this crate for one of other libraries. No two arguments have a word in common.
+fn synonym(word: &str) -> Option<&'static str> {
+    Some(match synonyms::snake_case(word).as_str() {
+        "replay" | "cache" | "cached" | "cached_result" | "return" | "idempotent" | "wait" => {
+            "strong"
+        }
+        "once" | "lock" | "exclusive" | "throw" | "deny" => "reject",
+        "throttle" | "debounce" | "rate_limit" | "no_repeat" => "window",
+        "release" | "free" | "takeover" | "take_over" | "rerun" | "again" | "restart" => "retry",
+        "hold" | "keep" | "manual" | "indeterminate" => "block",
+        "fail_open" | "open" | "allow" | "continue" | "proceed" | "execute" | "ignore" => "run",
+        "fail_closed" | "closed" | "fail" | "abort" => "refuse",
+        "ok" | "answer" | "result" => "value",
+        "err" | "unrecorded" => "error",
+        _ => return None,
     })
 }
 
@@ -120,10 +140,12 @@ mod tests {
     fn other_words_are_answered_with_the_nearest_or_all() {
         let error = mode(parse_quote!("stong")).unwrap_err();
         assert_eq!(error, "`mode` cannot be `\"stong\"`\nhelp: did you mean `\"strong\"`?");
-        let error = mode(parse_quote!("once")).unwrap_err();
+        let error = mode(parse_quote!("replay")).unwrap_err();
+        assert_eq!(error, "`mode` cannot be `\"replay\"`\nhelp: did you mean `\"strong\"`?");
+        let error = mode(parse_quote!("blue")).unwrap_err();
         assert_eq!(
             error,
-            "`mode` cannot be `\"once\"`\nhelp: one of `\"reject\"`, `\"strong\"`, `\"window\"`"
+            "`mode` cannot be `\"blue\"`\nhelp: one of `\"reject\"`, `\"strong\"`, `\"window\"`"
         );
     }
 

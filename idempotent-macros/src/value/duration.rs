@@ -1,12 +1,15 @@
-//! Durations: integers are seconds, strings carry their unit, anything else is a constant.
+//! Durations: integers are seconds, strings carry their units, anything else is a constant.
 //!
 //! Files and the environment of the runtime read the same strings; `tests/durations.txt` lists them
 //! for both.
+
+mod text;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprUnary, Lit, LitInt, LitStr, UnOp};
 
+use self::text::{ALL_UNITS, Refused, UNITS, millis, shortest, smaller_unit};
 use super::{Value, literal};
 use crate::list::source;
 use crate::mistake::mistake;
@@ -26,11 +29,6 @@ enum Duration {
     Constant(Expr),
 }
 
-const UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-
-const ALL_UNITS: &str = "`ms`, `s`, `m`, `h`, `d`";
-
 impl Value for Length {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         match Duration::read(name, value)? {
@@ -43,6 +41,28 @@ impl Value for Length {
     }
 }
 
+impl Length {
+    /// The length, if it is known here: a constant is not.
+    pub(crate) fn millis(&self) -> Option<u64> {
+        match self.0 {
+            Duration::Millis(millis) => Some(millis),
+            Duration::Constant(_) => None,
+        }
+    }
+
+    /// The name in `expire = TTL`.
+    pub(crate) fn word(&self) -> Option<&Ident> {
+        self.0.word()
+    }
+}
+
+impl Wait {
+    /// The name in `wait = WAIT`.
+    pub(crate) fn word(&self) -> Option<&Ident> {
+        self.0.word()
+    }
+}
+
 impl Value for Wait {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         Duration::read(name, value).map(Self)
@@ -50,8 +70,16 @@ impl Value for Wait {
 }
 
 impl Duration {
+    fn word(&self) -> Option<&Ident> {
+        match self {
+            Self::Constant(Expr::Path(path)) => path.path.get_ident(),
+            _ => None,
+        }
+    }
+
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         match (value, literal(value)) {
+            (Expr::Paren(paren), _) => Self::read(name, &paren.expr),
             (_, Some(Lit::Int(seconds))) => from_integer(name, seconds).map(Self::Millis),
             (_, Some(Lit::Str(text))) => from_text(name, text).map(Self::Millis),
             (_, Some(Lit::Float(float))) => {
@@ -60,12 +88,21 @@ impl Duration {
             }
             (Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }), _) => {
                 let what = format!("`{name}` must not be negative");
-                Err(mistake(value, what, format!("`{name} = {}`", source(expr))))
+                let help = match source(expr).as_str() {
+                    // As in the commands of Redis.
+                    "1" => format!("nothing is kept forever; for a long time: `{name} = \"365d\"`"),
+                    positive => format!("`{name} = {positive}`"),
+                };
+                Err(mistake(value, what, help))
             }
             (Expr::Binary(_), _) => {
                 let what =
                     format!("`{name}` takes a number or a string with a unit, not arithmetic");
-                Err(mistake(value, what, format!("`{name} = \"24h\"`")))
+                let help = match product(value) {
+                    Some(seconds) => format!("`{name} = \"{}\"`", shortest(seconds)),
+                    None => format!("`{name} = \"24h\"`"),
+                };
+                Err(mistake(value, what, help))
             }
             (Expr::Path(path), _)
                 if path.path.segments.first().is_some_and(|s| s.ident == "Self") =>
@@ -103,80 +140,30 @@ fn from_integer(name: &Ident, seconds: &LitInt) -> syn::Result<u64> {
 
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<u64> {
     let value = text.value();
-    let number_len =
-        value.find(|c: char| !matches!(c, '0'..='9' | '.' | '_' | '-')).unwrap_or(value.len());
-    let (number, unit) = value.split_at(number_len);
-    let wrong = |what: String, help: String| Err(mistake(text, what, help));
-    if number.is_empty() {
-        let what = format!("`\"{value}\"` is not a duration");
-        return wrong(what, format!("`{name} = \"5m\"`"));
-    }
-    if let Some(positive) = number.strip_prefix('-') {
-        let what = format!("`{name}` must not be negative");
-        return wrong(what, format!("`{name} = \"{positive}{unit}\"`"));
-    }
-    if unit.is_empty() {
-        let what = format!("`\"{value}\"` has no unit");
-        return wrong(
-            what,
-            format!("`{name} = \"{number}s\"`, or `{name} = {number}` for seconds"),
-        );
-    }
-    let Some((_, millis)) = UNITS.iter().find(|(known, _)| *known == unit) else {
-        let what = format!("unknown unit `{}` in `\"{value}\"`", unit.trim());
-        return wrong(what, format!("the units are {ALL_UNITS}{}", known_as(name, number, unit)));
-    };
-    if number.contains('.') {
-        let what = format!("`\"{value}\"` is not a whole number of `{unit}`");
-        return wrong(what, smaller_unit(name, number, unit));
-    }
-    let digits = number.replace('_', "");
-    if !number.starts_with(|c: char| c.is_ascii_digit()) || digits.contains('-') {
-        return wrong(format!("`\"{value}\"` is not a duration"), format!("`{name} = \"5m\"`"));
-    }
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(*millis))
-        .ok_or_else(|| too_long(name, text))
+    millis(&value).map_err(|refused| {
+        let (what, help) = refused.explain(name, &value);
+        match refused {
+            Refused::TooLong => too_long(name, text),
+            _ => mistake(text, what, help),
+        }
+    })
 }
 
 fn too_long(name: &Ident, at: impl ToTokens) -> syn::Error {
-    mistake(at, format!("`{name}` is too long"), format!("`{name} = \"7d\"`"))
+    mistake(at, format!("`{name}` is too long"), format!("`{name} = \"3650d\"`"))
 }
 
-/// `": \"5m\""` for `5 minutes`.
-fn known_as(name: &Ident, number: &str, unit: &str) -> String {
-    let word = unit.trim().to_lowercase();
-    let known = match word.as_str() {
-        word if word.starts_with("mil") || word.starts_with("ms") => "ms",
-        word if word.starts_with("mi") || word == "m" => "m",
-        word if word.starts_with('s') => "s",
-        word if word.starts_with('h') => "h",
-        word if word.starts_with('d') => "d",
-        word if word.starts_with('w') => {
-            return match number.parse::<u64>().ok().and_then(|weeks| weeks.checked_mul(7)) {
-                Some(days) => format!(": `{name} = \"{days}d\"`"),
-                None => String::new(),
-            };
+/// The value of a product of integers such as `24 * 60 * 60`.
+fn product(expr: &Expr) -> Option<u64> {
+    match expr {
+        Expr::Paren(paren) => product(&paren.expr),
+        Expr::Binary(binary) if matches!(binary.op, syn::BinOp::Mul(_)) => {
+            product(&binary.left)?.checked_mul(product(&binary.right)?)
         }
-        _ => return String::new(),
-    };
-    format!(": `{name} = \"{number}{known}\"`")
-}
-
-/// `"90m"` for `1.5` hours.
-fn smaller_unit(name: &Ident, number: &str, unit: &str) -> String {
-    let position = UNITS.iter().position(|(known, _)| *known == unit).unwrap_or_default();
-    let whole = UNITS[..position].iter().rev().find_map(|(smaller, millis)| {
-        let factor = UNITS[position].1 / millis;
-        let number = number.replace('_', "").parse::<f64>().ok()? * factor as f64;
-        (number.fract() == 0.0 && (1.0..1e15).contains(&number))
-            .then(|| format!("{number}{smaller}"))
-    });
-    match whole {
-        Some(text) => format!("`{name} = \"{text}\"`"),
-        None => "write a whole number, in a smaller unit if need be".to_owned(),
+        _ => match literal(expr)? {
+            Lit::Int(number) => number.base10_parse().ok(),
+            _ => None,
+        },
     }
 }
 
@@ -253,6 +240,23 @@ mod tests {
         assert_eq!(expire(parse_quote!("24h")), secs(86_400));
         assert_eq!(expire(parse_quote!("7d")), secs(604_800));
         assert_eq!(expire(parse_quote!("1_000s")), secs(1_000));
+        assert_eq!(expire(parse_quote!("1h30m")), secs(5_400));
+        assert_eq!(expire(parse_quote!("1m30s500ms")), millis(90_500));
+        assert_eq!(expire(parse_quote!((300))), secs(300));
+    }
+
+    #[test]
+    fn several_units_stand_in_order() {
+        error(
+            parse_quote!("30m1h"),
+            "the units of `\"30m1h\"` are not in order",
+            "the largest first, and each once: `expire = \"1h30m\"`",
+        );
+        error(
+            parse_quote!("1h30"),
+            "`30` has no unit in `\"1h30\"`",
+            "the units are `ms`, `s`, `m`, `h`, `d`: `expire = \"1h30m\"`",
+        );
     }
 
     #[test]
@@ -333,6 +337,8 @@ mod tests {
             ("1w", "w", "7d"),
             ("10msec", "msec", "10ms"),
             ("5M", "M", "5m"),
+            ("1h 30m", "h", "1h30m"),
+            ("1 hour and 30 min", "hour and", "1h30m"),
         ] {
             error(
                 parse_quote!(#text),
@@ -367,17 +373,24 @@ mod tests {
             parse_quote!("99999999999999999999s"),
             parse_quote!("18446744073709551615d"),
         ] {
-            error(value, "`expire` is too long", "`expire = \"7d\"`");
+            error(value, "`expire` is too long", "`expire = \"3650d\"`");
         }
     }
 
     #[test]
     fn other_things_are_not_durations() {
-        for text in ["", "five", "m", "h5"] {
+        for (text, help) in [
+            ("", "5m"),
+            ("five", "5m"),
+            ("m", "5m"),
+            ("h5", "5m"),
+            ("PT90S", "90s"),
+            ("P1DT2H", "1d2h"),
+        ] {
             error(
                 parse_quote!(#text),
                 &format!("`\"{text}\"` is not a duration"),
-                "`expire = \"5m\"`",
+                &format!("`expire = \"{help}\"`"),
             );
         }
         for value in
@@ -388,7 +401,7 @@ mod tests {
         error(
             parse_quote!(60 * 60),
             "`expire` takes a number or a string with a unit, not arithmetic",
-            "`expire = \"24h\"`",
+            "`expire = \"1h\"`",
         );
         error(
             parse_quote!(Self::TTL),

@@ -19,6 +19,11 @@ impl Value for FunctionPath {
             (_, Some(Lit::Str(text))) => quoted::parse(text).ok(),
             _ => None,
         };
+        if let Some(path) = &path
+            && let Some(error) = not_a_function(name, path)
+        {
+            return Err(error);
+        }
         path.map(Self).ok_or_else(|| {
             let what = match value {
                 Expr::Closure(_) => format!("`{name}` takes the path of a function, not a closure"),
@@ -28,6 +33,28 @@ impl Value for FunctionPath {
             mistake(value, what, example(name))
         })
     }
+}
+
+/// The error for the path of a variant or a constant, which begins with a capital letter.
+fn not_a_function(name: &Ident, path: &ExprPath) -> Option<syn::Error> {
+    let last = &path.path.segments.last()?.ident;
+    if !last.to_string().starts_with(char::is_uppercase) {
+        return None;
+    }
+    let what =
+        format!("`{name}` takes the path of a function, and `{last}` is not the name of one");
+    let mut owner = path.path.segments.iter().rev().skip(1);
+    let help = match owner.next().filter(|_| name == "final_errors") {
+        Some(owner) => {
+            let owner = &owner.ident;
+            format!(
+                "`{name} = {owner}::is_final`, with `fn is_final(&self) -> bool {{ matches!(self, \
+                 Self::{last}) }}`"
+            )
+        }
+        None => example(name),
+    };
+    Some(mistake(path, what, help))
 }
 
 /// The runtime crate, quoted or not.

@@ -1,14 +1,36 @@
 //! Arguments with text for people: `message` and `name`.
 
 use proc_macro2::Ident;
-use syn::{Expr, Lit, LitStr};
+use syn::{Expr, ExprLit, Lit, LitStr};
 
 use super::{Value, literal};
+use crate::key::{self, Key};
 use crate::mistake::mistake;
 
-/// The text for rejected callers: a string, or a `&'static str` constant.
+/// The text for rejected callers.
 #[derive(Debug)]
-pub(crate) struct Message(pub(crate) Expr);
+pub(crate) enum Message {
+    /// A string, or a `&'static str` constant.
+    Fixed(Expr),
+    /// A string with holes.
+    Template(Key),
+}
+
+impl Message {
+    pub(crate) fn fixed(&self) -> Option<&Expr> {
+        match self {
+            Self::Fixed(text) => Some(text),
+            Self::Template(_) => None,
+        }
+    }
+
+    pub(crate) fn template(&self) -> Option<&Key> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Template(template) => Some(template),
+        }
+    }
+}
 
 impl Value for Message {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
@@ -17,12 +39,28 @@ impl Value for Message {
             (_, Some(Lit::Str(text))) if text.value().trim().is_empty() => {
                 Err(mistake(value, format!("`{name}` is empty"), help))
             }
-            (_, Some(Lit::Str(_))) | (Expr::Path(_) | Expr::Macro(_), None) => {
-                Ok(Self(value.clone()))
+            (_, Some(Lit::Str(text))) if text.value().contains(['{', '}']) => {
+                let template = key::message(name, text)?;
+                Ok(template.map_or_else(|| Self::Fixed(unescaped(text)), Self::Template))
             }
+            (_, Some(Lit::Str(_))) | (Expr::Path(_), None) => Ok(Self::Fixed(value.clone())),
+            (Expr::Macro(call), None) if call.mac.path.is_ident("format") => {
+                let what = format!("`{name}` is a template itself");
+                let template = key::formatted(&call.mac.tokens);
+                let template = template.as_deref().unwrap_or("order {req.order_id} exists");
+                Err(mistake(&call.mac.path, what, format!("`{name} = \"{template}\"`")))
+            }
+            (Expr::Macro(_), None) => Ok(Self::Fixed(value.clone())),
             _ => Err(mistake(value, format!("`{name}` takes a string"), help)),
         }
     }
+}
+
+/// Text in which doubled braces stand for single ones.
+fn unescaped(text: &LitStr) -> Expr {
+    let value = text.value().replace("{{", "{").replace("}}", "}");
+    let lit = Lit::Str(LitStr::new(&value, text.span()));
+    Expr::Lit(ExprLit { attrs: Vec::new(), lit })
 }
 
 /// The operation's name. It is part of every key, so it is fixed at compile time.
@@ -83,6 +121,18 @@ mod tests {
     fn a_message_is_a_string_or_a_constant() {
         assert_eq!(message(parse_quote!("already submitted")), None);
         assert_eq!(message(parse_quote!(texts::DUPLICATE)), None);
+        assert_eq!(message(parse_quote!("order {req.id} of {user} exists")), None);
+        assert_eq!(message(parse_quote!("{{}}")), None);
+        assert_eq!(
+            message(parse_quote!("order {req.id exists")).unwrap(),
+            "`{` without `}`\nhelp: `{req.id}`, or for a brace as text `{{`"
+        );
+        assert!(
+            message(parse_quote!("{req.note?}")).unwrap().starts_with("`message` shows values")
+        );
+        assert!(
+            message(parse_quote!(format!("a"))).unwrap().starts_with("`message` is a template")
+        );
         assert!(message(parse_quote!("")).unwrap().starts_with("`message` is empty"));
         assert!(message(parse_quote!(3)).unwrap().starts_with("`message` takes a string"));
     }

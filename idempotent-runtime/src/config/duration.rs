@@ -1,4 +1,4 @@
-//! Durations as text: a whole number and one unit, `"300ms"`, `"5s"`, `"5m"`, `"24h"`, `"7d"`.
+//! Durations as text: whole numbers with their units, `"300ms"`, `"5s"`, `"5m"`, `"24h"`, `"1h30m"`.
 //!
 //! [`parse`] and [`display`] are inverse on whole milliseconds. The attribute reads the same texts;
 //! `tests/durations.txt` lists them for both.
@@ -18,6 +18,7 @@ pub(crate) enum DurationError {
     NoNumber,
     NoUnit,
     UnknownUnit,
+    OutOfOrder,
     TooLong,
 }
 
@@ -27,31 +28,48 @@ impl fmt::Display for DurationError {
             Self::NoNumber => "does not start with a whole number",
             Self::NoUnit => "has no unit",
             Self::UnknownUnit => "has a unit other than ms, s, m, h or d",
+            Self::OutOfOrder => "has units that are not in order, the largest first and each once",
             Self::TooLong => "is too long",
         })
     }
 }
 
-/// Reads a whole number and one unit, without spaces. Underscores are allowed between and after the
-/// digits, as in Rust.
+/// Reads whole numbers with their units, the largest unit first, without spaces. Underscores are
+/// allowed between and after the digits, as in Rust.
 pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    if !number.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(DurationError::NoNumber);
+    let mut rest = text;
+    let mut sum = 0_u64;
+    let mut smallest = None;
+    loop {
+        let (number, after) = split_at(rest, |c| !c.is_ascii_digit() && c != '_');
+        let (unit, after) = split_at(after, |c| c.is_ascii_digit());
+        if !number.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(DurationError::NoNumber);
+        }
+        if unit.is_empty() {
+            return Err(DurationError::NoUnit);
+        }
+        let (_, millis) =
+            *UNITS.iter().find(|(name, _)| *name == unit).ok_or(DurationError::UnknownUnit)?;
+        if smallest.is_some_and(|smallest| millis >= smallest) {
+            return Err(DurationError::OutOfOrder);
+        }
+        smallest = Some(millis);
+        let number = number.replace('_', "").parse::<u64>().ok();
+        sum = number
+            .and_then(|number| number.checked_mul(millis))
+            .and_then(|length| sum.checked_add(length))
+            .ok_or(DurationError::TooLong)?;
+        if after.is_empty() {
+            return Ok(Duration::from_millis(sum));
+        }
+        rest = after;
     }
-    if unit.is_empty() {
-        return Err(DurationError::NoUnit);
-    }
-    let (_, millis) =
-        UNITS.iter().find(|(name, _)| *name == unit).ok_or(DurationError::UnknownUnit)?;
-    number
-        .replace('_', "")
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(*millis))
-        .map(Duration::from_millis)
-        .ok_or(DurationError::TooLong)
+}
+
+/// Splits before the first character that `ends` accepts.
+fn split_at(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(ends).unwrap_or(text.len()))
 }
 
 /// Writes a duration in the largest unit that divides it.
@@ -103,7 +121,9 @@ mod tests {
             assert_eq!(parse(text), Err(DurationError::NoNumber), "{text:?}");
         }
         assert_eq!(parse("300"), Err(DurationError::NoUnit));
-        for text in ["5 s", "1.5s", "1h30m", "5sec", "5S", "5w", "5é"] {
+        assert_eq!(parse("1h30"), Err(DurationError::NoUnit));
+        assert_eq!(parse("30m1h"), Err(DurationError::OutOfOrder));
+        for text in ["5 s", "1.5s", "1h 30m", "5sec", "5S", "5w", "5é"] {
             assert_eq!(parse(text), Err(DurationError::UnknownUnit), "{text:?}");
         }
         for text in ["99999999999999999999ms", "18446744073709551615d"] {

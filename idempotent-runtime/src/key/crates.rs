@@ -4,6 +4,7 @@
 mod uuid {
     use crate::key::{KeyPart, KeyWriter};
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for uuid::Uuid {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(self);
@@ -15,12 +16,14 @@ mod uuid {
 mod bytes {
     use crate::key::{KeyPart, KeyWriter};
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for bytes::Bytes {
         fn encode(&self, key: &mut KeyWriter) {
             self[..].encode(key);
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for bytes::BytesMut {
         fn encode(&self, key: &mut KeyWriter) {
             self[..].encode(key);
@@ -32,6 +35,7 @@ mod bytes {
 mod rust_decimal {
     use crate::key::{KeyPart, KeyWriter, number};
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for rust_decimal::Decimal {
         fn encode(&self, key: &mut KeyWriter) {
             number::write(&self.to_string(), key);
@@ -48,30 +52,35 @@ mod chrono {
         Timelike as _,
     };
 
+    #[diagnostic::do_not_recommend]
     impl<Z: TimeZone> KeyPart for DateTime<Z> {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&Instant::new(self.timestamp(), self.timestamp_subsec_nanos()));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for NaiveDateTime {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&format_args!("{}T{}", date(self.date()), time(self.time())));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for NaiveDate {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&date(*self));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for NaiveTime {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&time(*self));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for TimeDelta {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&Length::signed(self.num_seconds(), self.subsec_nanos()));
@@ -94,36 +103,42 @@ mod time {
     use crate::key::{KeyPart, KeyWriter};
     use time::{Date, Duration, OffsetDateTime, PrimitiveDateTime, Time, UtcDateTime};
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for OffsetDateTime {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&texts::Instant::new(self.unix_timestamp(), self.nanosecond()));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for UtcDateTime {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&texts::Instant::new(self.unix_timestamp(), self.nanosecond()));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for PrimitiveDateTime {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&format_args!("{}T{}", date(self.date()), time(self.time())));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for Date {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&date(*self));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for Time {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&time(*self));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for Duration {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&texts::Length::signed(self.whole_seconds(), self.subsec_nanoseconds()));
@@ -148,36 +163,42 @@ mod jiff {
     use jiff::civil::{Date, DateTime, Time};
     use jiff::{SignedDuration, Timestamp, Zoned};
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for Timestamp {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&texts::Instant::signed(self.as_second(), self.subsec_nanosecond()));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for Zoned {
         fn encode(&self, key: &mut KeyWriter) {
             self.timestamp().encode(key);
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for DateTime {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&format_args!("{}T{}", date(self.date()), time(self.time())));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for Date {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&date(*self));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for Time {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&time(*self));
         }
     }
 
+    #[diagnostic::do_not_recommend]
     impl KeyPart for SignedDuration {
         fn encode(&self, key: &mut KeyWriter) {
             key.display(&texts::Length::signed(self.as_secs(), self.subsec_nanos()));

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 macro_rules! integers {
     ($($method:ident: $($type:ty)*;)*) => {$($(
+        #[diagnostic::do_not_recommend]
         impl KeyPart for $type {
             fn encode(&self, key: &mut KeyWriter) {
                 key.$method(*self as _);
             }
         }
 
+        #[diagnostic::do_not_recommend]
         impl KeyPart for NonZero<$type> {
             fn encode(&self, key: &mut KeyWriter) {
                 self.get().encode(key);
@@ -29,24 +31,28 @@ integers! {
     signed: i8 i16 i32 i64 i128 isize;
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for str {
     fn encode(&self, key: &mut KeyWriter) {
         key.text(self);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for String {
     fn encode(&self, key: &mut KeyWriter) {
         key.text(self);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for char {
     fn encode(&self, key: &mut KeyWriter) {
         key.text(self.encode_utf8(&mut [0; 4]));
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for bool {
     fn encode(&self, key: &mut KeyWriter) {
         key.boolean(*self);
@@ -55,6 +61,7 @@ impl KeyPart for bool {
 
 macro_rules! displayed {
     ($($type:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl KeyPart for $type {
             fn encode(&self, key: &mut KeyWriter) {
                 key.display(self);
@@ -67,6 +74,7 @@ displayed! { IpAddr Ipv4Addr Ipv6Addr SocketAddr }
 
 macro_rules! transparent {
     ($($type:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<K: KeyPart + ?Sized> KeyPart for $type {
             fn encode(&self, key: &mut KeyWriter) {
                 (**self).encode(key);
@@ -77,12 +85,14 @@ macro_rules! transparent {
 
 transparent! { &K &mut K Box<K> Rc<K> Arc<K> }
 
+#[diagnostic::do_not_recommend]
 impl<K: KeyPart + ToOwned + ?Sized> KeyPart for Cow<'_, K> {
     fn encode(&self, key: &mut KeyWriter) {
         (**self).encode(key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: KeyPart> KeyPart for [K] {
     fn encode(&self, key: &mut KeyWriter) {
         let mut list = key.list();
@@ -92,18 +102,21 @@ impl<K: KeyPart> KeyPart for [K] {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: KeyPart, const N: usize> KeyPart for [K; N] {
     fn encode(&self, key: &mut KeyWriter) {
         self.as_slice().encode(key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: KeyPart> KeyPart for Vec<K> {
     fn encode(&self, key: &mut KeyWriter) {
         self.as_slice().encode(key);
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: KeyPart> KeyPart for BTreeSet<K> {
     fn encode(&self, key: &mut KeyWriter) {
         let mut list = key.list();
@@ -113,6 +126,7 @@ impl<K: KeyPart> KeyPart for BTreeSet<K> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: KeyPart, V: KeyPart> KeyPart for BTreeMap<K, V> {
     fn encode(&self, key: &mut KeyWriter) {
         let mut list = key.list();
@@ -122,6 +136,7 @@ impl<K: KeyPart, V: KeyPart> KeyPart for BTreeMap<K, V> {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for () {
     fn encode(&self, key: &mut KeyWriter) {
         key.tuple();
@@ -130,6 +145,7 @@ impl KeyPart for () {
 
 macro_rules! tuples {
     ($($($name:ident)+;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl<$($name: KeyPart),+> KeyPart for ($($name,)+) {
             fn encode(&self, key: &mut KeyWriter) {
                 #[allow(non_snake_case)]

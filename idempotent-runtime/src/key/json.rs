@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// Arrays are lists, objects are tuples of pairs, and null writes nothing. A key that is null, an
 /// empty array or an empty object is refused as an empty key.
+#[diagnostic::do_not_recommend]
 impl KeyPart for Value {
     fn encode(&self, key: &mut KeyWriter) {
         match self {

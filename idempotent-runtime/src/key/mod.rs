@@ -35,7 +35,8 @@ pub use writer::{Group, KeyWriter};
 ///
 /// Not implemented for floats (equal amounts may differ in their last bit), unordered collections
 /// (their order changes from run to run) and `Option` (all calls without a value would share one
-/// key; end the path with `?` to refuse them instead).
+/// key; end the path with `?` to refuse them instead). A field of a struct may be an `Option`:
+/// [`Group::optional`] writes it.
 ///
 /// # Implementing
 ///
@@ -56,9 +57,13 @@ pub use writer::{Group, KeyWriter};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of an idempotency key",
     label = "not a key part",
-    note = "keys are made of strings, integers, booleans, tuples, and types with `#[derive(KeyPart)]`",
-    note = "an `Option` is a key with `?` at the end of its path; floats and unordered collections are not keys",
-    note = "a field of a derived key part can be left out with `#[key_part(skip)]`"
+    note = "a type of your own: add `#[derive(idempotent_runtime::KeyPart)]` to it",
+    note = "a type of another crate: end the path with a method that gives its identity, such as \
+            `.to_string()` or `.as_secs()`; in a struct that derives `KeyPart`, add \
+            `#[key_part(display)]` to the field, or `#[key_part(skip)]`",
+    note = "an `Option`: end the path with `?`",
+    note = "a future: await it in the caller, and pass the value as a parameter",
+    note = "floats and unordered collections: use an integer such as cents, a `BTreeMap` or a sorted `Vec`"
 )]
 pub trait KeyPart {
     /// Writes this value into `key`.

@@ -146,12 +146,14 @@ impl fmt::Display for Fraction {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for Duration {
     fn encode(&self, key: &mut KeyWriter) {
         key.display(&Length::new(self.as_secs(), self.subsec_nanos()));
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl KeyPart for SystemTime {
     fn encode(&self, key: &mut KeyWriter) {
         let seconds = |length: Duration| i64::try_from(length.as_secs()).unwrap_or(i64::MAX);

@@ -208,6 +208,36 @@ impl<'a> Group<'a> {
         self
     }
 
+    /// Adds one part that may be missing. `Some` writes its value as [`part`](Self::part) does, and
+    /// `None` writes `?`, which no part can write itself.
+    ///
+    /// ```
+    /// use idempotent_runtime::key::{Encoded, KeyPart, KeyWriter};
+    ///
+    /// struct Seat { row: u32, berth: Option<String> }
+    ///
+    /// impl KeyPart for Seat {
+    ///     fn encode(&self, key: &mut KeyWriter) {
+    ///         key.tuple().part(&self.row).optional(&self.berth);
+    ///     }
+    /// }
+    ///
+    /// let upper = Seat { row: 7, berth: Some("upper".into()) };
+    /// assert_eq!(Encoded::of(&upper).as_str(), r#"(7,"upper")"#);
+    /// assert_eq!(Encoded::of(&Seat { row: 7, berth: None }).as_str(), "(7,?)");
+    /// ```
+    pub fn optional<K: KeyPart>(&mut self, part: &Option<K>) -> &mut Self {
+        match part {
+            Some(part) => self.part(part),
+            None => {
+                self.separate();
+                self.key.absent_part(false);
+                self.key.ended = true;
+                self
+            }
+        }
+    }
+
     fn separate(&mut self) {
         match (self.parts, self.shape) {
             (0, Shape::Variant) => self.key.text.push('('),

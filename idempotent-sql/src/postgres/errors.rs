@@ -9,6 +9,11 @@ pub(crate) fn is_lost_race(error: &SqlError) -> bool {
     error.is("40001") || error.is("40P01")
 }
 
+/// `true` if the connection ended before the answer came, or by the answer.
+pub(super) fn is_lost_connection(error: &SqlError) -> bool {
+    error.kind() == SqlErrorKind::Lost || error.code().starts_with("57P")
+}
+
 /// `true` if a statement that was prepared is not there: a pooler gave its connection to another
 /// client.
 pub(super) fn is_prepared_elsewhere(error: &SqlError) -> bool {

@@ -8,23 +8,36 @@
 //! way on it gives it back. So one look after the other costs what it would cost alone, and no
 //! connection is kept for looks. None joins while a statement waits for a connection: it would never get
 //! one from a stream of looks that does not end.
+//!
+//! A look that was sent behind others and is lost with their connection, or waits for long, is sent
+//! again by itself. So a connection that has died, or whose answers are held up by a caller who does
+//! not take its own, fails no more calls than it would alone.
 
+use super::errors::is_lost_connection;
 use super::lock;
 use super::pool::{Checkout, Pool};
 use super::watchdog::TooLate;
 use crate::client::{Param, Row, SqlError};
 use idempotent_runtime::store::StoreError;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 /// The number of looks that are sent on one connection before another one is opened to them. A server
 /// process answers one at a time: a higher number wakes both sides less often, a lower one leaves fewer
 /// processors of the server idle.
 const DEPTH: usize = 8;
+/// The part of the time limit for which a look waits behind others.
+const SHARED_PATIENCE: u32 = 4;
 
 /// The connections of one runtime on which looks are under way.
 #[derive(Default)]
-pub(super) struct Looks(Mutex<Vec<Weak<Shared>>>);
+pub(super) struct Looks {
+    connections: Mutex<Vec<Weak<Shared>>>,
+    /// The number of statements that wait for a connection. Relaxed: a look that misses one makes it
+    /// wait for one look more.
+    waiting: AtomicUsize,
+}
 
 /// A connection that looks share. It goes back to the pool with the last of them.
 struct Shared {
@@ -32,6 +45,8 @@ struct Shared {
     statement: tokio_postgres::Statement,
     /// A look ended before its answer came: its caller went away.
     is_unanswered: AtomicBool,
+    /// A look waited for long behind others: no more are sent.
+    is_slow: AtomicBool,
     /// An answer did not come in time.
     is_silent: AtomicBool,
 }
@@ -42,6 +57,8 @@ pub(super) enum LookError {
     NotSent(StoreError),
     /// The server refused it, or did not answer.
     Sent(SqlError),
+    /// The connection that it shared was lost or slow, which others may have caused.
+    Shared,
 }
 
 impl Looks {
@@ -49,19 +66,15 @@ impl Looks {
     pub(super) async fn look(
         &self,
         pool: &Pool,
-        may_join: bool,
         text: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, LookError> {
-        let joined = if may_join { self.join() } else { None };
-        let shared = match joined {
-            Some(shared) => shared,
-            None => self.open(pool, text).await?,
-        };
-        let mut look = Look { shared: &shared, is_answered: false };
-        let answer = shared.checkout.query_shared(&shared.statement, params).await;
-        look.is_answered = true;
-        match answer {
+        if let Some(shared) = self.join() {
+            return shared.look_behind(params).await;
+        }
+        let shared = self.open(pool, text).await?;
+        let patience = shared.checkout.patience();
+        match shared.look(params, patience).await {
             Ok(answer) => answer.map_err(LookError::Sent),
             Err(TooLate) => {
                 shared.is_silent.store(true, Relaxed);
@@ -70,9 +83,18 @@ impl Looks {
         }
     }
 
+    /// Takes note of a statement that waits for a connection until this is dropped.
+    pub(super) fn make_way(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Relaxed);
+        Waiting(&self.waiting)
+    }
+
     /// A connection on which others are under way.
     fn join(&self) -> Option<Arc<Shared>> {
-        let mut connections = lock(&self.0);
+        if self.waiting.load(Relaxed) > 0 {
+            return None;
+        }
+        let mut connections = lock(&self.connections);
         connections.retain(|shared| shared.strong_count() > 0);
         // A count may be outdated at once: the depth is not a limit. One that is dropped here goes back to
         // the pool, whose lock is taken after this one and never before.
@@ -83,17 +105,46 @@ impl Looks {
     async fn open(&self, pool: &Pool, text: &str) -> Result<Arc<Shared>, LookError> {
         let mut checkout = pool.checkout().await.map_err(LookError::NotSent)?;
         let statement = checkout.prepare(text).await.map_err(LookError::Sent)?;
-        let (is_unanswered, is_silent) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Arc::new(Shared { checkout, statement, is_unanswered, is_silent });
-        lock(&self.0).push(Arc::downgrade(&shared));
+        let shared = Arc::new(Shared {
+            checkout,
+            statement,
+            is_unanswered: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
+        });
+        lock(&self.connections).push(Arc::downgrade(&shared));
         Ok(shared)
     }
 }
 
 impl Shared {
-    /// `false` if the connection is closed, or about to be.
+    /// `false` if the connection is slow or closed, or about to be.
     fn is_usable(&self) -> bool {
-        !self.is_silent.load(Relaxed) && !self.checkout.is_closed()
+        !self.is_slow.load(Relaxed) && !self.is_silent.load(Relaxed) && !self.checkout.is_closed()
+    }
+
+    async fn look(
+        &self,
+        params: &[Param<'_>],
+        patience: Duration,
+    ) -> Result<Result<Vec<Row>, SqlError>, TooLate> {
+        let mut look = Look { shared: self, is_answered: false };
+        let answer = self.checkout.query_shared(&self.statement, params, patience).await;
+        look.is_answered = answer.is_ok();
+        answer
+    }
+
+    /// Runs a look behind others, whose faults are not its own.
+    async fn look_behind(&self, params: &[Param<'_>]) -> Result<Vec<Row>, LookError> {
+        let patience = self.checkout.patience() / SHARED_PATIENCE;
+        match self.look(params, patience).await {
+            Ok(Err(error)) if is_lost_connection(&error) => Err(LookError::Shared),
+            Ok(answer) => answer.map_err(LookError::Sent),
+            Err(TooLate) => {
+                self.is_slow.store(true, Relaxed);
+                Err(LookError::Shared)
+            }
+        }
     }
 }
 
@@ -105,6 +156,15 @@ impl Drop for Shared {
         } else if self.is_unanswered.load(Relaxed) {
             self.checkout.under_way();
         }
+    }
+}
+
+/// A statement that waits for a connection.
+pub(super) struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 

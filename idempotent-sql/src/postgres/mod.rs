@@ -252,7 +252,8 @@ impl Inner {
             match self.pool.look(text, &params).await {
                 Ok(rows) => return Ok(rows),
                 Err(LookError::NotSent(error)) => return Err(error),
-                // Asked again by itself, which is what these are for.
+                // Asked again by itself, as it may be: a look has no effect.
+                Err(LookError::Shared) => {}
                 Err(LookError::Sent(error)) if errors::is_prepared_elsewhere(&error) => {
                     self.notice(&error);
                 }

@@ -19,7 +19,7 @@ use idempotent_runtime::store::{StoreError, StoreErrorKind};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -75,25 +75,7 @@ struct Lane {
     idle: Mutex<Vec<PostgresClient>>,
     looks: Looks,
     permits: Arc<Semaphore>,
-    /// The number of statements that wait for a permit.
-    waiting: AtomicUsize,
     watchdog: Arc<Watchdog>,
-}
-
-/// A statement that waits for a permit. Dropped, it waits no longer.
-struct Waiting<'a>(&'a Lane);
-
-impl<'a> Waiting<'a> {
-    fn new(lane: &'a Lane) -> Self {
-        lane.waiting.fetch_add(1, Relaxed);
-        Self(lane)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Relaxed);
-    }
 }
 
 impl Pool {
@@ -133,7 +115,7 @@ impl Pool {
     }
 
     async fn wait_for_permit(&self, lane: &Lane) -> Result<OwnedSemaphorePermit, StoreError> {
-        let _waiting = Waiting::new(lane);
+        let _waiting = lane.looks.make_way();
         let permit = timeout(self.settings.timeout, Arc::clone(&lane.permits).acquire_owned());
         match permit.await {
             Ok(Ok(permit)) => Ok(permit),
@@ -152,10 +134,7 @@ impl Pool {
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, LookError> {
         let lane = self.lane().map_err(LookError::NotSent)?;
-        // Looks that keep joining would keep the connection from those who wait for it. Relaxed: one that
-        // joins with the old number is the last.
-        let may_join = lane.waiting.load(Relaxed) == 0;
-        lane.looks.look(self, may_join, text, params).await
+        lane.looks.look(self, text, params).await
     }
 
     /// Makes a connection. `heard` gets the notifications that arrive on it.
@@ -266,8 +245,7 @@ impl Pool {
         let permits = Arc::new(Semaphore::new(self.settings.max_connections));
         let watchdog = Watchdog::new(self.settings.timeout);
         let (idle, looks) = (Mutex::default(), Looks::default());
-        let waiting = AtomicUsize::new(0);
-        let lane = Arc::new(Lane { idle, looks, permits, waiting, watchdog });
+        let lane = Arc::new(Lane { idle, looks, permits, watchdog });
         lanes.insert(runtime.id(), Arc::clone(&lane));
         Ok(lane)
     }
@@ -333,7 +311,7 @@ impl Checkout {
 
     /// The time for which a statement is waited for: a little longer than the server's own limit, which
     /// says what happened.
-    fn patience(&self) -> Duration {
+    pub(super) fn patience(&self) -> Duration {
         self.deadline + self.deadline / 4
     }
 
@@ -355,9 +333,10 @@ impl Checkout {
         &self,
         statement: &tokio_postgres::Statement,
         params: &[Param<'_>],
+        patience: Duration,
     ) -> Result<Result<Vec<Row>, SqlError>, TooLate> {
         let answer = self.client().run_prepared(statement, params);
-        self.lane.watchdog.within(self.patience(), answer).await
+        self.lane.watchdog.within(patience, answer).await
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::site::{PATIENT, Process, Site, TIMEOUT, record_key};
 use crate::proxy::Fault;
 use idempotent_runtime::store::{Filter, Record, Store as _, StoreError, StoreErrorKind};
-use idempotent_sql::{Lent, PostgresStore, TransactExt as _};
+use idempotent_sql::{Lent, PostgresBuilder, PostgresStore, TransactExt as _};
 use std::sync::{Arc, Mutex};
 use support::{until, until_async};
 use tokio::task::JoinHandle;
@@ -75,6 +75,11 @@ async fn a_connection_that_cannot_listen_is_closed() {
     until(|| process.proxy.open() == open).await;
 }
 
+/// Its statements may wait for a lock for long.
+fn one_connection(builder: PostgresBuilder) -> PostgresBuilder {
+    builder.timeout(PATIENT * 4).lock_timeout(PATIENT * 4).max_connections(1)
+}
+
 /// Looks that wait for a lock on the whole table, on one connection.
 struct Waiting {
     site: Site,
@@ -86,7 +91,7 @@ impl Waiting {
     /// Returns when all of them have been sent, and none can be answered.
     async fn start() -> Self {
         let site = Site::start().await;
-        let process = site.process_as(|builder| builder.timeout(PATIENT).max_connections(1)).await;
+        let process = site.process_as(one_connection).await;
         process.run("k").await.unwrap();
         until(|| process.idem.in_flight() == 0).await;
         process.store.load(&record_key("k")).await.unwrap();
@@ -141,23 +146,38 @@ async fn a_look_whose_caller_goes_away_harms_no_other() {
     }
 }
 
+/// The one that was sent first fails, as it would alone; the others are sent again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn looks_of_a_lost_connection_fail_and_later_ones_have_another() {
-    let mut waiting = Waiting::start().await;
-    waiting.process.proxy.cut();
-    for look in waiting.looks.drain(..) {
-        let error = look.await.unwrap().unwrap_err();
-        assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+async fn one_look_of_a_lost_connection_fails_and_the_others_have_another() {
+    for end_by_server in [false, true] {
+        let mut waiting = Waiting::start().await;
+        if end_by_server {
+            let looks = "application_name = 'idempotent' AND wait_event_type = 'Lock'";
+            assert_eq!(waiting.site.terminate(looks).await, 1);
+        } else {
+            waiting.process.proxy.cut();
+        }
+        waiting.go_on().await;
+        let mut failed = 0;
+        for look in waiting.looks.drain(..) {
+            match look.await.unwrap() {
+                Ok(found) => assert!(found.is_some()),
+                Err(error) => {
+                    assert_eq!(error.kind(), StoreErrorKind::Unavailable);
+                    failed += 1;
+                }
+            }
+        }
+        assert_eq!(failed, 1);
+        assert!(waiting.process.store.load(&record_key("k")).await.unwrap().is_some());
     }
-    waiting.go_on().await;
-    assert!(waiting.process.store.load(&record_key("k")).await.unwrap().is_some());
 }
 
 /// Looks that keep joining would keep the connection for ever.
 #[tokio::test]
 async fn no_look_goes_before_a_statement_that_waits_for_a_connection() {
     let site = Site::start().await;
-    let process = site.process_as(|builder| builder.timeout(PATIENT).max_connections(1)).await;
+    let process = site.process_as(one_connection).await;
     process.run("k").await.unwrap();
     until(|| process.idem.in_flight() == 0).await;
     // The statements are prepared.
@@ -202,11 +222,10 @@ async fn no_look_goes_before_a_statement_that_waits_for_a_connection() {
     assert_eq!(order, [true, false, true], "{messages:#?}");
 }
 
-/// The time limit of the first closes the connection, so that the others do not wait for theirs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn looks_without_an_answer_end_in_time_and_later_ones_have_another_connection() {
     let site = Site::start().await;
-    let process = site.process_as(|builder| builder.timeout(TIMEOUT).max_connections(1)).await;
+    let process = site.process_as(|builder| builder.timeout(TIMEOUT).max_connections(2)).await;
     until_async(|| async { process.store.load(&record_key("k")).await.is_ok() }).await;
     process.proxy.strike(is_look, Fault::LoseReply);
     let look = || {
@@ -217,9 +236,8 @@ async fn looks_without_an_answer_end_in_time_and_later_ones_have_another_connect
     until(|| process.proxy.has_struck()).await;
     let second = look();
     assert_eq!(first.await.unwrap().unwrap_err().kind(), StoreErrorKind::Unavailable);
-    // Answered behind the lost answer, or ended with the connection.
-    let _ = second.await.unwrap();
-    until_async(|| async { process.store.load(&record_key("k")).await.is_ok() }).await;
+    // It has been sent again, on the other connection.
+    second.await.unwrap().unwrap();
 }
 
 const LISTENS: &str = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' \

@@ -6,6 +6,7 @@ mod connections;
 mod errors;
 mod faults;
 mod last_statement;
+mod looks;
 mod marks;
 mod pgbouncer;
 mod processes;

@@ -1,9 +1,9 @@
 use idempotent_runtime::KeyPart;
 
 #[derive(KeyPart)]
-struct Payment {
-    order: u64,
-    reference: Option<String>,
+struct Reading {
+    #[key_part(skip)]
+    celsius: f64,
 }
 
 fn main() {}

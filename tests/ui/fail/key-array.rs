@@ -1,15 +1,13 @@
 use idempotent_runtime::{Error, idempotent};
 
 struct Request {
-    order_id: u64,
-    items: Vec<u64>,
+    id: u64,
     note: Option<String>,
 }
 
-#[idempotent(key = req.items[-1])]
+#[idempotent(key = [req.id, req.note])]
 async fn create(req: Request) -> Result<u64, Error> {
-    drop((req.items, req.note));
-    Ok(req.order_id)
+    Ok(req.id)
 }
 
 fn main() {}

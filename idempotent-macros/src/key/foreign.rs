@@ -1,0 +1,102 @@
+//! Key expressions in the languages of other frameworks: `#req.id`, `#{req.id}`, `${req.id}`.
+
+/// An expression of another language.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Foreign {
+    pub(super) what: String,
+    /// The same as a key of this crate.
+    pub(super) translation: String,
+}
+
+/// Recognises the Spring expression language, shell variables and JavaScript templates.
+///
+/// A hash before a brace is text if a word ends there, as in `order#{req.id}`.
+pub(super) fn recognise(key: &str) -> Option<Foreign> {
+    if let Some(at) = key.find("${") {
+        let hole = hole_after(&key[at..]);
+        let what = format!("`${hole}` is written without `$`");
+        return Some(Foreign { what, translation: key.replace("${", "{") });
+    }
+    if let Some(path) = key.strip_prefix("$.") {
+        let what = "`$` is not a parameter".to_owned();
+        return Some(Foreign { what, translation: format!("req.{}", snake_fields(path)) });
+    }
+    let starts = |at: usize| !key[..at].ends_with(|c: char| c.is_alphanumeric());
+    if let Some(at) = key.find("#{").filter(|at| starts(*at)) {
+        let hole = hole_after(&key[at..]);
+        let what = format!("`#{hole}` is written without `#`");
+        return Some(Foreign { what, translation: key.replace("#{", "{") });
+    }
+    spel(key)
+}
+
+/// `#req.id`, and concatenations such as `'order:' + #req.id`.
+fn spel(key: &str) -> Option<Foreign> {
+    if key.contains(['{', '}']) {
+        return None;
+    }
+    let at = key.find('#')?;
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let name: String = key[at + 1..].chars().take_while(|c| is_name(*c)).collect();
+    if !name.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+        return None;
+    }
+    if at > 0 && !key[..at].ends_with([' ', '+', '(', ',']) {
+        return None;
+    }
+    let what = format!("`#{name}` is written without `#`");
+    let translation = match key.contains('+') {
+        true => key.split('+').map(|part| spel_part(part.trim())).collect(),
+        false => snake_fields(&key.replace('#', "")),
+    };
+    Some(Foreign { what, translation })
+}
+
+/// A part of a concatenation, as part of a template.
+fn spel_part(part: &str) -> String {
+    match part.strip_prefix('#') {
+        Some(path) => format!("{{{}}}", snake_fields(path)),
+        None => part.trim_matches(['\'', '"']).to_owned(),
+    }
+}
+
+/// `req.order_id` for `req.orderId`.
+fn snake_fields(path: &str) -> String {
+    let fields: Vec<_> = path.split('.').map(crate::synonyms::snake_case).collect();
+    fields.join(".")
+}
+
+/// The braces that the text has after its first character.
+fn hole_after(text: &str) -> &str {
+    let end = text.find('}').map_or(text.len(), |end| end + 1);
+    &text[1..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn translated(key: &str, what: &str, translation: &str) {
+        let foreign = recognise(key).expect("the key is recognised");
+        assert_eq!((foreign.what.as_str(), foreign.translation.as_str()), (what, translation));
+    }
+
+    #[test]
+    fn variables_of_other_languages_are_translated() {
+        translated("${req.id}", "`${req.id}` is written without `$`", "{req.id}");
+        translated("order:${req.id}:x", "`${req.id}` is written without `$`", "order:{req.id}:x");
+        translated("$.orderId", "`$` is not a parameter", "req.order_id");
+        translated("#{req.id}", "`#{req.id}` is written without `#`", "{req.id}");
+        translated("order:#{req.id}", "`#{req.id}` is written without `#`", "order:{req.id}");
+        translated("#req.orderId", "`#req.orderId` is written without `#`", "req.order_id");
+        translated("'order:' + #req.id", "`#req.id` is written without `#`", "order:{req.id}");
+    }
+
+    #[test]
+    fn a_hash_that_is_text_is_left_alone() {
+        for key in ["order#{req.id}", "req.id", "{req.id}", "#", "a#b", "{a}#b"] {
+            assert_eq!(recognise(key), None, "{key}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Names that other libraries give to the same things, and what to write for them here.
+
+/// The answer to a name from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Synonym {
+    /// An argument that takes the same value under another name.
+    Of(&'static str),
+    /// Something that is said in another way.
+    Say(&'static str),
+}
+
+const RETRIES: &str = "remove it: an error goes to the caller, which may call again, and a duplicate waits for an \
+                       answer up to `wait = \"900ms\"`";
+const HTTP: &str = "leave `key` out to use the token of the request; the layer of `idempotent-http` reads it: \
+                    `.headers([HeaderName::from_static(\"idempotency-key\")])`, `.query_parameter(\"token\")`";
+const ERRORS: &str =
+    "every error frees the key, except those that `final_errors = OrderError::is_final` keeps";
+const MISSING: &str = "remove it: a call without a key is refused, as in `key = \"req.token?\"`";
+const CONDITION: &str =
+    "remove it: every call is protected; call a function without `#[idempotent]` for the others";
+const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
+const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
+const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
+                      sets a prefix for all";
+const STORE: &str = "an instance has the store: `with = self.idempotency`, or `Idempotency::install` for all functions";
+const TIMEOUT: &str = "`wait = \"300ms\"` limits how long a duplicate waits, `expire = \"5m\"` how long an answer is \
+                       kept, `max_run = \"1h\"` how long a body holds its key";
+
+/// Looks a name up, in the spelling of any language.
+pub(crate) fn find(name: &str) -> Option<Synonym> {
+    use Synonym::{Of, Say};
+    Some(match snake_case(name).as_str() {
+        "ttl" | "ttl_seconds" | "ttl_secs" | "expiration" | "expiry" | "expires"
+        | "expire_time" | "expires_in" | "expires_after" | "expire_after" | "expire_in"
+        | "expire_seconds" | "expire_secs" | "retention" | "keep" | "keep_for" | "max_age"
+        | "cache_time" | "duration" | "validity" => Of("expire"),
+        "msg" | "info" | "text" | "error_message" | "error_msg" | "err_msg" | "tip" | "reason"
+        | "reject_message" => Of("message"),
+        "wait_time" | "wait_timeout" | "max_wait" | "wait_for" | "block_for" => Of("wait"),
+        "lock" | "lock_time" | "lock_timeout" | "lock_ttl" | "lock_for" | "lease_time"
+        | "lock_lease" | "heartbeat" => Of("lease"),
+        "max_runtime" | "run_timeout" | "max_duration" | "deadline" => Of("max_run"),
+        "operation" | "operation_name" | "op" | "action" | "method" | "business_type" | "biz"
+        | "group" | "namespace" => Of("name"),
+        "tenant" | "principal" | "tenant_id" | "per" => Of("scope"),
+        "payload" | "body" | "hash" | "checksum" | "digest" | "params" => Of("fingerprint"),
+        "instance" | "idempotency" | "using" | "client" | "backend" | "persistence_layer" => {
+            Of("with")
+        }
+        "key_expression" | "key_expr" | "expression" | "expr" | "spel" | "idempotency_key"
+        | "idempotent_key" | "idem_key" | "lock_key" | "cache_key" | "param" | "field" | "by"
+        | "args" | "unique_by" | "value" => Of("key"),
+        "strategy" | "policy" | "kind" | "type" | "on_duplicate" | "behavior" | "behaviour" => {
+            Of("mode")
+        }
+        "tx" | "transactional" | "conn" => Of("transaction"),
+        "spawn" | "detached" | "background" => Of("detach"),
+        "on_hit" | "on_cached" => Of("on_replay"),
+        "on_abandon" | "on_crash" => Of("abandon"),
+        "on_redis_error" | "fail_open" | "on_store_failure" => Of("on_store_error"),
+        "retry" | "retries" | "max_retries" | "max_retry" | "max_retry_count" | "retry_count"
+        | "max_attempts" | "retry_interval" | "retry_interval_ms" | "retry_delay" | "backoff" => {
+            Say(RETRIES)
+        }
+        "time_unit" | "unit" | "units" => Say(UNIT),
+        "return_cached_result"
+        | "cached"
+        | "cache"
+        | "cache_result"
+        | "cache_results"
+        | "return_cached"
+        | "replay" => Say(STRONG),
+        "on_error" | "on_failure" | "release_on_error" | "delete_on_error" | "del_key"
+        | "delete_key" | "errors" | "retry_on" | "rollback_for" | "no_rollback_for"
+        | "cache_errors" => Say(ERRORS),
+        "token_name" | "token" | "header" | "header_name" | "param_name" | "allow_param"
+        | "parameter_name" | "query" | "token_param" | "token_key" => Say(HTTP),
+        "prefix" | "key_prefix" => Say(PREFIX),
+        "store" | "redis" | "storage" | "repository" => Say(STORE),
+        "timeout" => Say(TIMEOUT),
+        "condition" | "unless" | "when" | "enabled" | "only_if" | "skip_if" => Say(CONDITION),
+        name => return by_a_word_of_it(name),
+    })
+}
+
+/// The meaning of a longer name, from a word in it: `event_key_jmespath`.
+fn by_a_word_of_it(name: &str) -> Option<Synonym> {
+    let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
+    Some(match () {
+        () if has(&["raise", "require", "required", "missing", "no"]) && has(&["key", "token"]) => {
+            Synonym::Say(MISSING)
+        }
+        () if has(&["payload", "fingerprint", "checksum"]) => Synonym::Of("fingerprint"),
+        () if has(&["retry", "retries"]) => Synonym::Say(RETRIES),
+        () if has(&["store", "storage", "persistence", "redis"]) => Synonym::Say(STORE),
+        () if has(&["lock", "lease"]) => Synonym::Of("lease"),
+        () if has(&["ttl", "expire", "expires", "expiry", "expiration"]) => Synonym::Of("expire"),
+        () if has(&["message", "msg"]) => Synonym::Of("message"),
+        () if has(&["header", "token"]) => Synonym::Say(HTTP),
+        () if has(&["key", "keys"]) => Synonym::Of("key"),
+        () => return None,
+    })
+}
+
+/// `expire_time` for `expireTime`, `expire-time` and `ExpireTime`.
+pub(crate) fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    let mut after_small = false;
+    for letter in name.chars() {
+        if letter.is_uppercase() && after_small {
+            snake.push('_');
+        }
+        after_small = letter.is_lowercase() || letter.is_ascii_digit();
+        match letter {
+            '-' => snake.push('_'),
+            _ => snake.extend(letter.to_lowercase()),
+        }
+    }
+    snake
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args;
+
+    #[test]
+    fn names_are_found_in_any_spelling() {
+        for name in ["expireTime", "expire_time", "ExpireTime", "expire-time", "ttl", "TTL"] {
+            assert_eq!(find(name), Some(Synonym::Of("expire")), "{name}");
+        }
+        assert_eq!(find("returnCachedResult"), Some(Synonym::Say(STRONG)));
+        assert_eq!(find("event_key_jmespath"), Some(Synonym::Of("key")));
+        assert_eq!(find("raise_on_no_idempotency_key"), Some(Synonym::Say(MISSING)));
+        assert_eq!(find("colour"), None);
+    }
+
+    #[test]
+    fn what_is_proposed_exists() {
+        for name in ["ttl", "msg", "lock", "op", "tenant", "payload", "using", "spel", "kind", "tx"]
+        {
+            let Some(Synonym::Of(argument)) = find(name) else { panic!("{name}") };
+            assert!(args::find(argument).is_some(), "{argument}");
+        }
+    }
+}

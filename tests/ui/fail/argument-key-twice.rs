@@ -1,0 +1,13 @@
+use idempotent_runtime::{Error, idempotent};
+
+struct Request {
+    id: u64,
+    user: String,
+}
+
+#[idempotent(key = "req.id", key = "req.user")]
+async fn create(req: Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
+fn main() {}

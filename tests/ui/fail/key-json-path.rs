@@ -1,0 +1,12 @@
+use idempotent_runtime::{Error, idempotent};
+
+struct Request {
+    id: u64,
+}
+
+#[idempotent(key = "$.orderId")]
+async fn create(req: Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
+fn main() {}
