@@ -7,6 +7,8 @@
 //!
 //! Keys, modes and guarantees are topics of the [guide of `idempotent-runtime`](idempotent_runtime::guide).
 
+#![cfg_attr(not(doc), allow(missing_docs))] // The pages are read for documentation only.
+
 // Link definitions stand before the page: the first definition of a label counts.
 
 // Pages.

@@ -30,8 +30,10 @@
 //! `docs/recipes`, alert rules and a dashboard in `docs/monitoring`, pages about HTTP problems in `docs/problems`, and the
 //! reasons behind decisions in `docs/decisions`. On a Git host, the same pages link to them.
 
+#![cfg_attr(not(doc), allow(missing_docs))] // The pages are read for documentation only.
+
 // Link definitions stand before the page, because the first definition of a label counts: those at the end of each page
-// are for readers of the files. Empty modules cost a build nothing, and the pages are read for documentation only.
+// are for readers of the files.
 
 // Pages.
 
