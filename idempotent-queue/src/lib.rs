@@ -68,6 +68,20 @@
 //!
 //! A [`Producer`] sends a message once per business id. A [`Schedule`] runs a job once per period, whatever
 //! the number of processes.
+//!
+//! The [guide] has the rules, and a page for each broker.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `rabbitmq` | queues of RabbitMQ |
+//! | `nats` | streams of NATS JetStream |
+//! | `redis-streams` | streams of Redis and Valkey |
+//! | `redis-streams-tls` | TLS to them, with rustls |
+//! | `kafka` | topics of Kafka; builds librdkafka, which needs a C compiler |
+//! | `msgpack` | payloads in MessagePack |
+//! | `metrics` | counters, gauges and histograms, through the `metrics` facade |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -60,6 +60,8 @@
 //! | lock a row, or save it unless it has changed | [`entity`] |
 //! | use another database client | [`client::SqlConnection`], [`TransactionPool`] |
 //!
+//! The [guide] says which store to take, and what is guaranteed.
+//!
 //! # Features
 //!
 //! None is on by default; a build has no client that no feature asks for.
