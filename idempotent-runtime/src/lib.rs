@@ -68,7 +68,7 @@
 //!
 //! # Errors
 //!
-//! A function returns a `Result` whose error implements `From<`[`Error`]`>`, so that a call can be refused.
+//! A function returns a `Result` whose error implements [`From<Error>`](Error), so that a call can be refused.
 //! [`Error::kind`] is the reason, [`Error::retry_after`] the time after which a retry makes sense, and
 //! [`Error::disposition`] the next step: nothing, a retry, to give up, or to ask an operator. An error of the body
 //! frees the key, unless [`final_errors`](macro@idempotent#final_errors) keeps it as an answer.
@@ -199,7 +199,7 @@ pub use idempotent_macros::KeyPart;
 #[doc = include_str!("../docs/idempotent.md")]
 pub use idempotent_macros::idempotent;
 
-/// Runs the examples of the README as doctests.
+/// Compiles and runs the examples of the README.
 #[cfg(all(doctest, feature = "redis"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;
