@@ -374,6 +374,30 @@ fn every_setting_is_documented_with_its_default() {
     }
 }
 
+/// The names of the features that a package declares.
+fn declared_features(package: &str) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(workspace().join(package).join("Cargo.toml")).unwrap();
+    let (_, features) = manifest.split_once("\n[features]\n").expect(package);
+    let features = features.split("\n[").next().unwrap().lines();
+    let names = features.filter_map(|line| Some(line.split_once(" = ")?.0.to_owned()));
+    names.filter(|name| !name.starts_with('#') && name != "default").collect()
+}
+
+#[test]
+fn every_feature_is_in_the_table_of_its_crate() {
+    for package in ["idempotent-runtime", "idempotent-http", "idempotent-queue", "idempotent-sql"] {
+        let source = fs::read_to_string(workspace().join(package).join("src/lib.rs")).unwrap();
+        let (_, table) = source.split_once("\n//! # Features\n").expect(package);
+        let rows = table.lines().take_while(|line| line.starts_with("//!"));
+        let cells = rows.filter_map(|line| line.strip_prefix("//! | ")?.split(" | ").next());
+        let documented: BTreeSet<_> = cells.flat_map(quoted).collect();
+        assert_eq!(documented, declared_features(package), "{package}");
+    }
+    let rows = table_of("docs/configuration.md", "Cargo features");
+    let documented: BTreeSet<_> = rows.iter().flat_map(|row| quoted(&row[0])).collect();
+    assert_eq!(documented, declared_features("idempotent-runtime"), "docs/configuration.md");
+}
+
 #[test]
 fn the_workflow_runs_every_step() {
     let script = fs::read_to_string(workspace().join("scripts/test")).unwrap();

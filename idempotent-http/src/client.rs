@@ -113,7 +113,7 @@ impl Retry {
         self
     }
 
-    /// Sets the time for one attempt, until the whole answer is there. A time-out of the request's
+    /// Sets the time limit of one attempt, including the time to read the whole answer. A time-out of the request's
     /// own goes before; one of its client's does not count.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {

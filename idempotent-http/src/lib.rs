@@ -29,6 +29,26 @@
 //! # Ok(()) }
 //! ```
 //!
+//! The [guide] describes the behaviour that clients see, every setting, and the place of the layer among others.
+//!
+//! | to | use |
+//! | --- | --- |
+//! | store and replay whole responses | [`IdempotencyLayer`] |
+//! | read the key in a handler | [`IdempotencyKey`] |
+//! | guard HTML forms without scripts | [`FormTokens`] |
+//! | commit rows and response together | [`transactional`](IdempotencyLayer::transactional), with `idempotent-sql` |
+//! | tell clients about a key | [`StatusService`] |
+//! | send keys to other services | [`downstream`], and `client` |
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `axum` (default) | the whole path of routers that axum nests, extractors, and errors as responses |
+//! | `client` | `client::Retry`: a request that is sent until it is answered |
+//! | `testing` | assertions that a route is handled once |
+//! | `utoipa` | the header, its refusals and the marks of replays in OpenAPI documents |
+//!
 //! A handler can be idempotent by itself, without the layer. With the feature `axum`, its refusals
 //! are responses:
 //!
@@ -55,6 +75,8 @@
 //! # }
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod body;
 #[cfg(feature = "client")]
 pub mod client;
@@ -67,6 +89,7 @@ mod extract;
 mod form;
 mod gather;
 mod grpc;
+pub mod guide;
 pub mod header;
 mod headers;
 mod identity;

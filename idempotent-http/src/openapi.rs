@@ -69,13 +69,13 @@ impl IdempotencyDocs {
         self
     }
 
-    /// The parameter that carries the key, for documents that are put together by hand. `None` if
+    /// The parameter that carries the key, for documents that are assembled by hand. `None` if
     /// keys are in bodies only, which the schemas of the bodies describe.
     pub fn parameter(&self) -> Option<Parameter> {
         key_parameter(&self.settings)
     }
 
-    /// The refusals by their status, for documents that are put together by hand. They refer to the
+    /// The refusals by their status, for documents that are assembled by hand. They refer to the
     /// schema [`PROBLEM_SCHEMA`].
     pub fn responses(&self) -> Responses {
         let mut responses = Responses::new();

@@ -33,7 +33,7 @@ pub const TOO_MANY_KEYS: ProblemType =
 pub const UNKNOWN_KEY: ProblemType =
     ProblemType::new("unknown-key", 404, "no request with this key is known", Ending::Invalid);
 
-/// It is not known on whose behalf the request is made.
+/// The principal on whose behalf the request is made is unknown.
 pub const SCOPE_MISSING: ProblemType = ProblemType::new(
     "scope-missing",
     403,
@@ -87,7 +87,7 @@ pub const FORM_TOKEN_USED: ProblemType =
 pub const FORM_TOKEN_UNKNOWN: ProblemType =
     ProblemType::new("form-token-unknown", 403, "this form has expired", Ending::Invalid);
 
-/// The form belongs to somebody else.
+/// The form was shown to someone else.
 pub const FORM_TOKEN_FOREIGN: ProblemType = ProblemType::new(
     "form-token-foreign",
     403,

@@ -123,7 +123,7 @@ impl std::error::Error for PrepareError {
     }
 }
 
-/// A message that the broker waits to be told about.
+/// A message whose settlement the broker waits for.
 ///
 /// A delivery is settled by value, so that it is settled once. One that is dropped is not settled.
 ///
@@ -158,7 +158,7 @@ pub trait Delivery: Send + 'static {
     }
 }
 
-/// The reason for which a message is not handled, for those who look at it later.
+/// The reason why a message is not handled, for those who examine it later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     code: &'static str,

@@ -68,20 +68,22 @@
 //!
 //! A [`Producer`] sends a message once per business id. A [`Schedule`] runs a job once per period, whatever
 //! the number of processes.
+//!
+//! The [guide] has the rules, and a page for each broker.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `rabbitmq` | queues of RabbitMQ |
+//! | `nats` | streams of NATS JetStream |
+//! | `redis-streams` | streams of Redis and Valkey |
+//! | `redis-streams-tls` | TLS to them, with rustls |
+//! | `kafka` | topics of Kafka; builds librdkafka, which needs a C compiler |
+//! | `msgpack` | payloads in MessagePack |
+//! | `metrics` | counters, gauges and histograms, through the `metrics` facade |
 
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/queues.md")]
-mod documented {}
-#[cfg(all(doctest, feature = "kafka"))]
-#[doc = include_str!("../../docs/queues-kafka.md")]
-mod documented_kafka {}
-
-#[cfg(all(doctest, feature = "rabbitmq"))]
-#[doc = include_str!("../../docs/queues-rabbitmq.md")]
-mod documented_rabbitmq {}
-#[cfg(all(doctest, feature = "nats"))]
-#[doc = include_str!("../../docs/queues-nats.md")]
-mod documented_nats {}
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod consumer;
 pub mod decode;
@@ -89,6 +91,7 @@ pub mod delivery;
 pub mod encode;
 mod error;
 pub mod format;
+pub mod guide;
 mod health;
 #[cfg(feature = "kafka")]
 pub mod kafka;

@@ -20,6 +20,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The answer to [`Operation::begin`](crate::Operation::begin).
+///
+/// ```
+/// use idempotent_runtime::{Begin, Idempotency, Mode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::in_memory()?;
+/// let order = idem.operation("orders.create").key(42).mode(Mode::Strong);
+/// for _ in 0..2 {
+///     let number: u64 = match order.begin().await? {
+///         Begin::Fresh(attempt) => {
+///             attempt.complete(&7_u64).await?;
+///             7
+///         }
+///         Begin::Replay(stored) => stored.decode()?,
+///         other => return Err(format!("{other:?}").into()),
+///     };
+///     assert_eq!(number, 7);
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Begin {

@@ -9,6 +9,22 @@ use std::fmt;
 /// The digest of a call's payload: the first 128 bits of the SHA-256 of its encoding.
 ///
 /// It depends on the encoded text alone, so it is the same on every platform and in every version.
+///
+/// ```
+/// use idempotent_runtime::{Error, ErrorKind, Fingerprint, Idempotency};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::in_memory()?;
+/// let pay = |cents: u64| {
+///     let payment = idem.operation("payments.create").key("p-1").fingerprint(Fingerprint::of(&cents));
+///     payment.run(async { Ok::<(), Error>(()) })
+/// };
+/// pay(500).await?;
+/// let refused = pay(900).await.unwrap_err();
+/// assert_eq!(refused.kind(), ErrorKind::Mismatch, "the key was used for another amount");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 16]);
 

@@ -28,6 +28,28 @@ use std::time::Duration;
 
 /// One operation and key of an instance, with its options.
 ///
+/// The same engine as [`#[idempotent]`](macro@crate::idempotent), for names and keys that are known
+/// at run time, and for instances that are not installed:
+///
+/// ```
+/// use idempotent_runtime::{Error, Idempotency, Mode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::in_memory()?;
+/// for _ in 0..2 {
+///     // The body runs once, and the second round gets its answer.
+///     let id = idem
+///         .operation("orders.create")
+///         .key("order-42")
+///         .mode(Mode::Strong)
+///         .run(async { Ok::<u64, Error>(42) })
+///         .await?;
+///     assert_eq!(id, 42);
+/// }
+/// # Ok(()) }
+/// ```
+///
 /// Without a [`key`](Operation::key) the ambient token is the key, as with the attribute.
 #[derive(Clone, Debug)]
 #[must_use = "an operation does nothing until it is run, begun or looked at"]

@@ -60,6 +60,8 @@
 //! | lock a row, or save it unless it has changed | [`entity`] |
 //! | use another database client | [`client::SqlConnection`], [`TransactionPool`] |
 //!
+//! The [guide] says which store to take, and what is guaranteed.
+//!
 //! # Features
 //!
 //! None is on by default; a build has no client that no feature asks for.
@@ -74,6 +76,8 @@
 //! | `mysql` | [`MySqlStore`], and transactions of `sqlx::MySqlPool` | sqlx |
 //! | `axum` | the transaction of a request as an extractor, [`Lent`] | axum |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 #[doc(hidden)]
 #[path = "private.rs"]
@@ -84,6 +88,7 @@ mod columns;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod dialect;
 pub mod entity;
+pub mod guide;
 #[cfg(any(feature = "postgres", feature = "sqlite", feature = "mysql"))]
 mod listing;
 mod mark;
@@ -120,13 +125,9 @@ pub use transact::{
 };
 pub use transitions::{StateMachine, Transitions};
 
-/// Documents of the repository, which so compile, and run where they need no server.
+/// Recipes of the repository: they compile, and run where they need no server.
 #[cfg(all(doctest, feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
-mod documents {
-    #[doc = include_str!("../../docs/exactly-once.md")]
-    mod exactly_once {}
-    #[doc = include_str!("../../docs/outbox.md")]
-    mod outbox {}
+mod recipes {
     #[doc = include_str!("../../docs/recipes/import.md")]
     mod import {}
     #[doc = include_str!("../../docs/recipes/payment.md")]

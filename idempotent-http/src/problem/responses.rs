@@ -84,7 +84,7 @@ pub(crate) fn hook_panicked(hook: &'static str) -> Problem {
     misconfigured()
 }
 
-/// The problem of a service that is set up wrongly. Its log says how.
+/// The problem of a service that is misconfigured. Its log says how.
 pub(crate) fn misconfigured() -> Problem {
     let kind = ProblemType::MISCONFIGURED;
     Problem::new(kind, format!("{} (it was not handled)", kind.title()))

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A message that the server waits to be told about.
+/// A message whose settlement the server waits for.
 ///
 /// One that is dropped is given back at once if the runtime goes on for long enough to send that.
 pub struct NatsDelivery {

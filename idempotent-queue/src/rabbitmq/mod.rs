@@ -201,7 +201,7 @@ impl RabbitMqBuilder {
         self
     }
 
-    /// Connects, so that a broker that is not there, or takes no such user, is noticed at once.
+    /// Connects at once, so that an unreachable broker or a refused user is noticed at startup.
     ///
     /// # Errors
     /// The broker does not take the connection.

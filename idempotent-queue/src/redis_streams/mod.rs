@@ -1,7 +1,8 @@
 //! Streams of Redis and Valkey, with consumer groups.
 //!
 //! [`StreamDeliveries`] is a consumer in a group, for a [`Consumer`](crate::Consumer), and [`StreamPublisher`] adds
-//! entries; a [`RedisStream`] is the target of a [`Producer`](crate::Producer) whose record is written in the same step. `docs/queues-redis-streams.md` says which settings go together.
+//! entries; a [`RedisStream`] is the target of a [`Producer`](crate::Producer) whose record is written in the same step. [The guide](crate::guide::queues_redis_streams) says which
+//! settings go together.
 //!
 //! # Entries
 //! The payload of a message is the field `payload` of its entry, and each header is a field `header:` with its
@@ -18,10 +19,6 @@
 //! The files, in the order of a delivery: `source` reads and claims through `group`, which sends commands and
 //! scripts by a `link` to its `servers`; `entry` is what comes, `inbox` keeps it, `delivery` settles it. `settings`
 //! and `check` look at what was set and at the server, before the first delivery.
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/queues-redis-streams.md")]
-mod documented {}
 
 mod check;
 mod deliveries;

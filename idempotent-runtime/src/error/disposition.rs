@@ -16,7 +16,7 @@ use std::time::Duration;
 ///         Disposition::Done => Job::Finished,
 ///         Disposition::Retry { after } => Job::Again { after: after.unwrap_or(Duration::from_secs(1)) },
 ///         Disposition::GiveUp => Job::DeadLetter,
-///         // Somebody has to look at the record or at the set-up, so the job is kept.
+///         // An operator has to look at the record or the configuration, so the job is kept.
 ///         _ => Job::Again { after: Duration::from_secs(3600) },
 ///     }
 /// }
@@ -36,7 +36,7 @@ pub enum Disposition {
     /// The same call with the same key always ends like this: the key, the payload or the program
     /// has to change.
     GiveUp,
-    /// An operator has to look at the record or at the set-up. After that, the same call with the
+    /// An operator has to look at the record or at the configuration. After that, the same call with the
     /// same key can end differently.
     AskOperator,
 }

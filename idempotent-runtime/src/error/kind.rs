@@ -126,7 +126,7 @@ impl ErrorKind {
             Self::ResultUnavailable => "done before, but the result was not kept",
             Self::FailedBefore => "failed before, for good",
             Self::Undecodable => "the stored result cannot be read",
-            Self::Misconfigured => "set up wrongly",
+            Self::Misconfigured => "misconfigured",
             Self::Unknown => "refused for a reason that this version does not know",
         }
     }

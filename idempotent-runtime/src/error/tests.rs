@@ -49,7 +49,7 @@ fn a_remedy_comes_last() {
     let error = Error::new(ErrorKind::Misconfigured, &"o".into());
     assert_eq!(
         error.with_message("no such user\nhelp: ACL SETUSER").to_string(),
-        "o: set up wrongly: no such user \
+        "o: misconfigured: no such user \
          (the body did not run; a retry with this key does not help)\nhelp: ACL SETUSER"
     );
 }

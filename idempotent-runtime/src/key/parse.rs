@@ -87,7 +87,7 @@ impl RecordKey {
         parts(self.as_str())
     }
 
-    /// The name of the operation, for people who look at a store. Empty if the text is not one that
+    /// The name of the operation, for operators who inspect a store. Empty if the text is not one that
     /// could be [parsed](#impl-FromStr-for-RecordKey).
     ///
     /// ```

@@ -135,9 +135,9 @@ impl ProblemType {
         Self::new("shutting-down", 503, "this server is shutting down", Ending::Refused)
             .transient();
 
-    /// The server is set up wrongly.
+    /// The server is misconfigured.
     pub const MISCONFIGURED: Self =
-        Self::new("misconfigured", 500, "the server is set up wrongly", Ending::Invalid);
+        Self::new("misconfigured", 500, "the server is misconfigured", Ending::Invalid);
 
     /// The types of this crate: the refusals of operations.
     pub const ALL: &[Self] = &[

@@ -3,7 +3,7 @@
 use crate::key::RecordKey;
 use crate::store::Swap;
 
-/// The completion of an attempt, to be made by whoever commits its effects. See
+/// The completion of an attempt, to be made by the code that commits its effects. See
 /// [`Attempt::complete_with`](crate::Attempt::complete_with).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

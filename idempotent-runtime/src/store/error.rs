@@ -31,7 +31,7 @@ pub enum StoreErrorKind {
     NotReplicated,
     /// The record holds something this version cannot read. The verb had no effect.
     Undecodable,
-    /// It is set up wrongly: an address, a password, a permission. The verb had no effect.
+    /// It is misconfigured: an address, a password, a permission. The verb had no effect.
     Misconfigured,
 }
 

@@ -18,7 +18,7 @@ enum Inner<'a, T> {
 }
 
 impl<'a, T> StoreFuture<'a, T> {
-    /// An answer that is there already.
+    /// An answer that is available immediately.
     pub fn ready(answer: T) -> Self {
         Self(Inner::Ready(Some(answer)))
     }

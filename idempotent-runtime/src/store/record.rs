@@ -18,10 +18,10 @@ use std::time::Duration;
 pub struct Token([u8; 16]);
 
 impl Token {
-    /// The mark of nobody: of records that no attempt wrote.
+    /// The token of records that no attempt wrote.
     pub const NOBODY: Self = Self([0; 16]);
 
-    /// A token nobody else has.
+    /// A random token, unique in practice.
     pub fn random() -> Self {
         let mut bytes = [0; 16];
         rng().fill_bytes(&mut bytes);

@@ -125,7 +125,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page of a listing that goes on at `next`.
+    /// A page of a listing that continues at `next`.
     pub fn new(records: Vec<Listed>, next: Option<Cursor>) -> Self {
         Self { records, skipped: 0, next }
     }

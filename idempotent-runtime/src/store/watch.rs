@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 pub struct Watch(Option<Pin<Box<dyn Future<Output = ()> + Send>>>);
 
 impl Watch {
-    /// A watch that never wakes: whoever holds it has to poll.
+    /// A watch that never wakes: its holder has to poll.
     pub fn never() -> Self {
         Self(None)
     }

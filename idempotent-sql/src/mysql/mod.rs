@@ -106,7 +106,7 @@ impl MySqlStore {
         MySqlBuilder::new(url)
     }
 
-    /// Makes the table, or does nothing if it is there. Processes may do so at the same time.
+    /// Creates the table, unless it exists. Processes may do so at the same time.
     ///
     /// This needs a user that may create tables. One that may only `SELECT`, `INSERT`, `UPDATE` and
     /// `DELETE` is enough for everything else; the statements of [`schema`](Self::schema) can be run
@@ -131,7 +131,7 @@ impl MySqlStore {
         crate::dialect::mysql::schema(&self.0.table)
     }
 
-    /// The time that the server takes for a look at the table.
+    /// The time that the server takes to query the table.
     ///
     /// # Errors
     /// The server does not answer, or the table is missing or may not be read.

@@ -113,7 +113,7 @@ impl PostgresStore {
         PostgresBuilder::new(url)
     }
 
-    /// Makes the table, or does nothing if it is there. Processes that do so at the same time wait
+    /// Creates the table, unless it exists. Processes that do so at the same time wait
     /// for each other.
     ///
     /// This needs a role that may create tables. A role that may only `SELECT`, `INSERT`, `UPDATE`
@@ -148,7 +148,7 @@ impl PostgresStore {
         crate::dialect::postgres::schema(quoted, index)
     }
 
-    /// The time that the server takes for a look at the table.
+    /// The time that the server takes to query the table.
     ///
     /// # Errors
     /// The server does not answer, or the table is missing or may not be read.

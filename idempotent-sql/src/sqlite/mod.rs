@@ -163,7 +163,7 @@ impl SqliteStore {
         &self.0.file.path
     }
 
-    /// The time that a look at the table takes.
+    /// The time that a query of the table takes.
     ///
     /// # Errors
     /// The file cannot be read, or the table is missing.

@@ -52,6 +52,23 @@ pub struct Current(Arc<AttemptState>);
 
 /// Returns the attempt that this task runs for, if any.
 ///
+/// ```
+/// use idempotent_runtime::{Error, current, idempotent};
+///
+/// #[idempotent(key = "order_id", mode = "strong")]
+/// async fn charge(order_id: u64) -> Result<String, Error> {
+///     // The same text on every attempt, so that the payment service charges once.
+///     let key = current().map(|attempt| attempt.derived_key("stripe.charge"));
+///     Ok(key.unwrap_or_default())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Error> {
+/// assert_eq!(charge(42).await?.len(), 32);
+/// assert!(current().is_none(), "outside of a body there is no attempt");
+/// # Ok(()) }
+/// ```
+///
 /// The body of a batch and a body that runs without protection have none, even inside the body of
 /// another function.
 pub fn current() -> Option<Current> {

@@ -169,7 +169,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Connects, looks at the server, and picks the commands that fit it.
+    /// Connects, inspects the server, and chooses commands that it supports.
     ///
     /// # Errors
     /// [`StoreErrorKind::Misconfigured`](crate::store::StoreErrorKind::Misconfigured) if it can

@@ -144,7 +144,7 @@ impl RedisStore {
         &self.0.version
     }
 
-    /// Asks the server whether it is there, and says how long that took.
+    /// Pings the server, and returns how long that took.
     ///
     /// # Errors
     /// It did not answer in time.

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::yield_now;
 
-/// A store that passes every message on to another one, and fails as told. Clones are one store.
+/// A store that forwards every message to another one, and fails on request. Clones are one store.
 ///
 /// It is not local, whatever it wraps: callers of one key meet before they reach it, as they do
 /// before a store on the network, and every verb is pending at least twice.
@@ -52,7 +52,7 @@ impl FaultStore {
         Self::around(Arc::new(store))
     }
 
-    /// Wraps a store that is shared with somebody else.
+    /// Wraps a store that is shared with other code.
     pub fn around(store: Arc<dyn Store>) -> Self {
         Self { inner: store, script: Arc::default(), local: false }
     }

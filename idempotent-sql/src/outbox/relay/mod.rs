@@ -137,7 +137,7 @@ impl<P: TransactionPool, B: Publisher> Relay<P, B> {
         self
     }
 
-    /// Sets the pause before the next look at an outbox that had nothing to send; 500 milliseconds
+    /// Sets the interval at which an empty outbox is polled; 500 milliseconds
     /// by default. [`RelayHandle::wake`] ends it.
     pub fn poll(mut self, pause: Duration) -> Self {
         self.settings.poll = pause.max(Duration::from_millis(1));
