@@ -248,10 +248,11 @@ impl Builder {
         self
     }
 
-    /// Sets the clock that counts leases and waits.
+    /// Sets the clock that counts leases and waits: a [`Clock`], or a
+    /// `testing::ManualClock` in tests.
     #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
         self
     }
 

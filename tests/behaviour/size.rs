@@ -27,9 +27,9 @@ async fn wrapped_large_argument(id: u64, large: [u8; 10_000]) -> Result<u64, Err
 }
 
 #[test]
-fn the_future_grows_by_half_a_kilobyte_and_does_not_hold_the_body_twice() {
+fn the_future_grows_by_little_more_than_half_a_kilobyte_and_does_not_hold_the_body_twice() {
     let overhead = size_of_val(&wrapped("k")) - size_of_val(&bare("k"));
-    assert!(overhead <= 544, "{overhead} bytes");
+    assert!(overhead <= 576, "{overhead} bytes");
     assert!(size_of_val(&wrapped_large("k")) < 12_000);
     // An async function holds its arguments, and so does its body.
     assert!(size_of_val(&wrapped_large_argument(1, [0; 10_000])) < 22_000);

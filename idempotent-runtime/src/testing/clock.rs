@@ -7,7 +7,6 @@ use std::time::Duration;
 /// A clock that stands still until a test moves it. Clones move together.
 ///
 /// ```
-/// use idempotent_runtime::store::{MemoryOptions, MemoryStore};
 /// use idempotent_runtime::testing::ManualClock;
 /// use idempotent_runtime::{Error, Idempotency, Mode};
 /// use std::time::Duration;
@@ -15,7 +14,7 @@ use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let clock = ManualClock::new();
-/// let idem = Idempotency::builder().clock(clock.clock()).build()?;
+/// let idem = Idempotency::builder().clock(&clock).build()?;
 /// let mail = idem.operation("mail.send").key(7).mode(Mode::Strong);
 /// let mail = mail.expire(Duration::from_secs(300));
 ///
@@ -36,8 +35,8 @@ impl ManualClock {
         Self(Arc::new(Manual::new()))
     }
 
-    /// This clock, for [`Builder::clock`](crate::instance::Builder::clock) and
-    /// [`MemoryOptions::clock`](crate::store::MemoryOptions::clock).
+    /// This clock as a [`Clock`]. [`Builder::clock`](crate::instance::Builder::clock) and
+    /// [`MemoryOptions::clock`](crate::store::MemoryOptions::clock) take a `&ManualClock` too.
     pub fn clock(&self) -> Clock {
         Clock::manual(Arc::clone(&self.0))
     }
@@ -48,8 +47,38 @@ impl ManualClock {
     }
 }
 
+impl From<&ManualClock> for Clock {
+    fn from(clock: &ManualClock) -> Self {
+        clock.clock()
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(clock: ManualClock) -> Self {
+        clock.clock()
+    }
+}
+
 impl Default for ManualClock {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::Idempotency;
+    use crate::store::{MemoryOptions, MemoryStore};
+
+    #[test]
+    fn builders_take_it_directly_and_follow_it() {
+        let clock = ManualClock::new();
+        let store = MemoryStore::with(MemoryOptions::new().clock(&clock));
+        let owned = Idempotency::builder().store(store).clock(clock.clone()).build().unwrap();
+        let borrowed = Idempotency::builder().clock(&clock).build().unwrap();
+        let (before, minute) = ((owned.elapsed(), borrowed.elapsed()), Duration::from_secs(60));
+        clock.advance(minute);
+        assert_eq!((owned.elapsed(), borrowed.elapsed()), (before.0 + minute, before.1 + minute));
     }
 }

@@ -88,10 +88,11 @@ impl MemoryOptions {
         self
     }
 
-    /// The clock that leases and retention are counted on.
+    /// The clock that leases and retention are counted on: a [`Clock`], or a
+    /// `testing::ManualClock` in tests.
     #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
         self
     }
 }
