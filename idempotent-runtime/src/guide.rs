@@ -105,6 +105,7 @@ pub mod semantics {}
 pub mod stores {}
 
 /// [http#tests-of-a-service]: ../../../idempotent_http/guide/http/index.html#tests-of-a-service
+/// [recipes/time-travel.md]: crate::guide#files-of-the-repository
 /// [redis#tests-with-a-paused-clock]: crate::guide::redis#tests-with-a-paused-clock
 #[cfg_attr(all(doc, any(not(doctest), feature = "testing")), doc = include_str!("../guide/testing.md"))]
 pub mod testing {}

@@ -45,7 +45,13 @@ async fn take(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
 
-#[idempotent(key = "id", mode = "reject", message = "{id} is taken", detach, name = "a message of a detached body")]
+#[idempotent(
+    key = "id",
+    mode = "reject",
+    message = "{id} is taken",
+    detach,
+    name = "a message of a detached body"
+)]
 async fn take_detached(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
