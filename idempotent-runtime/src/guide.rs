@@ -94,6 +94,7 @@ pub mod semantics {}
 /// [examples/stock.rs]: crate::guide#files-of-the-repository
 /// [examples/tokens.rs]: crate::guide#files-of-the-repository
 /// [outbox]: ../../../idempotent_sql/guide/outbox/index.html
+/// [recipes/blocked-key.md]: crate::guide#files-of-the-repository
 /// [redis]: crate::guide::redis
 /// [reliability]: crate::guide::reliability
 /// [semantics#14-what-a-store-must-do]: crate::guide::semantics#14-what-a-store-must-do
