@@ -34,6 +34,7 @@ pub mod http_layers {}
 /// [http-layers]: crate::guide::http_layers
 /// [observability]: idempotent_runtime::guide::observability
 /// [problems]: idempotent_runtime::guide#files-of-the-repository
+/// [recipes/http-handler.md]: idempotent_runtime::guide#files-of-the-repository
 /// [wire-format]: idempotent_runtime::guide::wire_format
 #[cfg_attr(all(doc, any(not(doctest), all(feature = "axum", feature = "client", feature = "testing", feature = "utoipa"))), doc = include_str!("../guide/http.md"))]
 pub mod http {}

@@ -1,8 +1,8 @@
-//! Message consumers that settle by what became of the call.
+//! Message consumers that settle according to the outcome of the call.
 //!
 //! A broker delivers a message at least once. The handler of a [`Consumer`] is a function with
 //! `#[idempotent]`, and the consumer settles each delivery by the answer of the engine: a message that was
-//! handled before is acknowledged, one that another process is handling comes again later, one that
+//! handled before is acknowledged, one that another process is handling is redelivered later, one that
 //! cannot succeed becomes a dead letter. The record is written before the message is acknowledged, so a
 //! lost acknowledgement leads to a replay.
 //!

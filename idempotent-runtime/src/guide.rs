@@ -94,6 +94,7 @@ pub mod semantics {}
 /// [examples/stock.rs]: crate::guide#files-of-the-repository
 /// [examples/tokens.rs]: crate::guide#files-of-the-repository
 /// [outbox]: ../../../idempotent_sql/guide/outbox/index.html
+/// [recipes/blocked-key.md]: crate::guide#files-of-the-repository
 /// [redis]: crate::guide::redis
 /// [reliability]: crate::guide::reliability
 /// [semantics#14-what-a-store-must-do]: crate::guide::semantics#14-what-a-store-must-do
@@ -105,6 +106,7 @@ pub mod semantics {}
 pub mod stores {}
 
 /// [http#tests-of-a-service]: ../../../idempotent_http/guide/http/index.html#tests-of-a-service
+/// [recipes/time-travel.md]: crate::guide#files-of-the-repository
 /// [redis#tests-with-a-paused-clock]: crate::guide::redis#tests-with-a-paused-clock
 #[cfg_attr(all(doc, any(not(doctest), feature = "testing")), doc = include_str!("../guide/testing.md"))]
 pub mod testing {}
