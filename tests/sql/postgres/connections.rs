@@ -152,8 +152,9 @@ async fn one_look_of_a_lost_connection_fails_and_the_others_have_another() {
     for end_by_server in [false, true] {
         let mut waiting = Waiting::start().await;
         if end_by_server {
+            // The first of them waits for the lock.
             let looks = "application_name = 'idempotent' AND wait_event_type = 'Lock'";
-            assert_eq!(waiting.site.terminate(looks).await, 1);
+            until_async(|| async { waiting.site.terminate(looks).await == 1 }).await;
         } else {
             waiting.process.proxy.cut();
         }
