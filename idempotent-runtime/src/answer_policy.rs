@@ -119,10 +119,11 @@ impl<T, E> AnswerPolicy<T, E> {
     /// Keeps and replays errors for which `is_final` returns `true`. All other errors free the key.
     ///
     /// A refusal is never kept, whatever `is_final` says: that another call was refused is not an
-    /// answer of this one. An error counts as a refusal if it serializes an [`Error`] as part of
-    /// itself, or has one among its sources, if these are [searched](Self::search_sources). If they
-    /// are not, as with errors that are texts, an error also counts as one if a call in the body was
-    /// refused in a way that a [retry](crate::Disposition::Retry) can change.
+    /// answer of this one. An error counts as a refusal if it serializes an [`Error`] or an
+    /// [`ErrorKind`](crate::ErrorKind) as part of itself, or has an [`Error`] among its sources, if
+    /// these are [searched](Self::search_sources). If they are not, as with errors that are texts, or
+    /// if the error cannot be serialized, it also counts as one if a call in the body was refused in
+    /// a way that a [retry](crate::Disposition::Retry) can change.
     ///
     /// ```
     /// use idempotent_runtime::{AnswerPolicy, Error, Idempotency, Mode};
@@ -245,6 +246,8 @@ impl<T, E> AnswerPolicy<T, E> {
         }
         match error::watch(|| (kept.encode)(codecs, error)) {
             (_, true) => ErrorAnswer::Refusal,
+            // It may be in a part that has no form.
+            (Err(_), false) if call_refused => ErrorAnswer::Refusal,
             (encoding, false) => ErrorAnswer::Final(encoding),
         }
     }

@@ -106,6 +106,50 @@ async fn a_refusal_that_is_a_source() {
     runs_again(async |_| with_source(1).await).await;
 }
 
+/// Keeps the kind of the refusal alone.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[error("inner failed: {0}")]
+struct WithKind(ErrorKind);
+
+impl From<Error> for WithKind {
+    fn from(error: Error) -> Self {
+        Self(error.kind())
+    }
+}
+
+#[idempotent(key = "id", mode = "strong", name = "refused.with_kind", final_errors = every)]
+async fn with_kind(id: u64) -> Result<u64, WithKind> {
+    Ok(inner(id).await?)
+}
+
+#[tokio::test]
+async fn a_refusal_of_which_the_kind_is_left() {
+    runs_again(async |_| with_kind(1).await).await;
+}
+
+/// A transparent variant starts its chain behind the refusal, and this one has no serialized form.
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+enum NotSerialized {
+    #[error("declined")]
+    Declined,
+    #[serde(skip)]
+    #[error(transparent)]
+    Refused(#[from] Error),
+}
+
+#[idempotent(key = "id", mode = "strong", name = "refused.not_serialized", final_errors = every)]
+async fn not_serialized(id: u64) -> Result<u64, NotSerialized> {
+    match id {
+        0 => Err(NotSerialized::Declined),
+        _ => Ok(inner(id).await?),
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_that_cannot_be_serialized() {
+    runs_again(async |_| not_serialized(1).await).await;
+}
+
 #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 #[error("something failed")]
 struct WithAnyhow(

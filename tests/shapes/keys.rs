@@ -80,6 +80,11 @@ async fn method_on_a_clone(req: Request) -> Result<u64, Error> {
     Ok(req.items.len() as u64)
 }
 
+#[idempotent(key = "sku.clone().into_text()", scope = "name.to_owned().into_bytes()", mode = "strong")]
+async fn method_on_a_clone_of_a_reference(sku: &Sku, name: &str) -> Result<usize, Error> {
+    Ok(sku.0.len() + name.len())
+}
+
 #[idempotent(key = "req.pair.1.0", mode = "strong")]
 async fn tuple_field(req: Request) -> Result<u64, Error> {
     Ok(req.pair.0)
@@ -149,6 +154,8 @@ pub(crate) async fn main() {
     assert_eq!(method_then_field(&request(1)).await.unwrap(), 1);
     assert_eq!(first_element(request(1)).await.unwrap(), 1);
     assert_eq!(method_on_a_clone(request(1)).await.unwrap(), 1);
+    let sku = Sku("a".to_owned());
+    assert_eq!(method_on_a_clone_of_a_reference(&sku, "b").await.unwrap(), 2);
     assert_eq!(tuple_field(request(1)).await.unwrap(), 1);
     assert_eq!(optional(request(1)).await.unwrap(), "note");
     assert_eq!(optional_method(request(1)).await.unwrap(), "note");

@@ -39,18 +39,18 @@ fn field_paths_read_the_same_quoted_and_bare() {
         ("self.tenant", "p::__private::key(&self.tenant)"),
         ("pair.0", "p::__private::key(&pair.0)"),
         ("pair.0.1", "p::__private::key(&pair.0.1)"),
-        ("req.id()", "p::__private::key(&(&req).id())"),
-        ("req.a().b().c", "p::__private::key(&(&req).a().b().c)"),
-        ("req.clone().into_id()", "p::__private::key(&(&req).clone().into_id())"),
+        ("req.id()", "p::__private::key(&(* &req).id())"),
+        ("req.a().b().c", "p::__private::key(&(* &req).a().b().c)"),
+        ("req.clone().into_id()", "p::__private::key(&(* &req).clone().into_id())"),
         (
             "req.items.first()?",
-            "p::__private::optional_key(p::__private::option(&(&req).items.first()))",
+            "p::__private::optional_key(p::__private::option(&(* &req).items.first()))",
         ),
         ("(req.order_id)", "p::__private::key(&req.order_id)"),
         ("req.reference?", "p::__private::optional_key(p::__private::option(&req.reference))"),
         (
             "req.reference()?",
-            "p::__private::optional_key(p::__private::option(&(&req).reference()))",
+            "p::__private::optional_key(p::__private::option(&(* &req).reference()))",
         ),
         ("(req.user, req.seq)", "p::__private::tuple().part(&req.user).part(&req.seq).finish()"),
         ("(req.user,)", "p::__private::tuple().part(&req.user).finish()"),
@@ -83,7 +83,7 @@ fn templates_are_text_and_holes() {
     accepts(parse_quote!("{pair.0}"), "p::__private::template().part(&pair.0).finish()");
     accepts(
         parse_quote!("{req.item.sku()}"),
-        "p::__private::template().part(&(&req).item.sku()).finish()",
+        "p::__private::template().part(&(* &req).item.sku()).finish()",
     );
 }
 

@@ -67,10 +67,11 @@ impl Key {
     fn reference(&self, path: &FieldPath, bindings: &[Binding]) -> TokenStream {
         let and = quote_spanned!(Span::mixed_site().located_at(path.root.span())=> &);
         let root = self.resolve(&path.root, bindings);
-        // Methods are called on a shared borrow: one that changes or consumes its receiver would
-        // take it from the body.
+        // Methods are called behind a shared borrow: one that changes or consumes its receiver would
+        // take it from the body. The type stays that of the root: on a reference to it, `clone`
+        // would copy a reference.
         let root = match path.steps.iter().any(|step| matches!(step, Step::Call(_))) {
-            true => quote_spanned!(Span::mixed_site().located_at(path.root.span())=> (&#root)),
+            true => quote_spanned!(Span::mixed_site().located_at(path.root.span())=> (*&#root)),
             false => quote!(#root),
         };
         let steps = path.steps.iter().map(|step| match step {

@@ -49,12 +49,16 @@ impl Error {
     /// The refusal that `cause` is or wraps. These wrappers start their chain behind their content.
     fn directly_in<'a>(cause: &'a (dyn StdError + 'static)) -> Option<&'a Self> {
         let content = |io: &'a io::Error| io.get_ref().and_then(|inner| Self::find_in(inner));
-        cause
-            .downcast_ref()
-            .or_else(|| cause.downcast_ref::<Box<Self>>().map(|boxed| &**boxed))
-            .or_else(|| cause.downcast_ref::<Arc<Self>>().map(|shared| &**shared))
-            .or_else(|| cause.downcast_ref::<io::Error>().and_then(content))
+        pointed_at(cause).or_else(|| pointed_at(cause).and_then(content))
     }
+}
+
+/// `cause` as an error of this type, or the one that it points at.
+fn pointed_at<'a, E: StdError + 'static>(cause: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    cause
+        .downcast_ref()
+        .or_else(|| cause.downcast_ref::<Box<E>>().map(|boxed| &**boxed))
+        .or_else(|| cause.downcast_ref::<Arc<E>>().map(|shared| &**shared))
 }
 
 #[cfg(test)]
@@ -95,6 +99,8 @@ mod tests {
         assert_eq!(kind(&Outer(Arc::new(refusal()))), found);
         assert_eq!(kind(&io::Error::from(refusal())), found);
         assert_eq!(kind(&Outer(io::Error::other(Outer(refusal())))), found);
+        assert_eq!(kind(&Outer(Arc::new(io::Error::from(refusal())))), found);
+        assert_eq!(kind(&Outer(Box::new(io::Error::from(refusal())))), found);
         assert_eq!(kind(&Outer(io::Error::other("disk"))), None);
     }
 

@@ -20,11 +20,11 @@ use std::cell::Cell;
 use std::time::Duration;
 
 thread_local! {
-    /// The number of errors that this thread has serialized.
+    /// The number of kinds of errors that this thread has serialized. An error serializes its kind.
     static WRITTEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `write`, and returns with its output whether it serialized an [`Error`].
+/// Runs `write`, and returns with its output whether it serialized an [`Error`] or an [`ErrorKind`].
 pub(crate) fn watch<R>(write: impl FnOnce() -> R) -> (R, bool) {
     let before = WRITTEN.get();
     let output = write();
@@ -50,7 +50,6 @@ fn unknown() -> BodyRun {
 
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        WRITTEN.set(WRITTEN.get().wrapping_add(1));
         let Inner { kind, operation, message, retry_after, body, .. } = &*self.0;
         let millis = |after: Duration| after.as_nanos().div_ceil(1_000_000);
         let retry_after_ms =
@@ -82,14 +81,21 @@ impl<'de> Deserialize<'de> for Error {
     }
 }
 
-macro_rules! names {
-    ($($type:ty),*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
+impl Serialize for ErrorKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        WRITTEN.set(WRITTEN.get().wrapping_add(1));
+        serializer.serialize_str(self.as_str())
+    }
+}
 
+impl Serialize for BodyRun {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+macro_rules! read_by_name {
+    ($($type:ty),*) => {$(
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 Ok(Self::named(&Cow::<'de, str>::deserialize(deserializer)?))
@@ -98,7 +104,7 @@ macro_rules! names {
     )*};
 }
 
-names! { ErrorKind, BodyRun }
+read_by_name! { ErrorKind, BodyRun }
 
 #[cfg(test)]
 mod tests {
@@ -170,6 +176,8 @@ mod tests {
     #[test]
     fn what_serializes_an_error_is_noticed() {
         assert!(watch(|| serde_json::to_string(&[refused()])).1);
+        assert!(watch(|| serde_json::to_string(&[ErrorKind::InProgress])).1);
+        assert!(!watch(|| serde_json::to_string(&BodyRun::Ran)).1);
         assert!(!watch(|| serde_json::to_string("in_progress")).1);
     }
 }

@@ -1,7 +1,7 @@
 //! `KeyPart` for JSON: members sorted by their names, numbers by their value.
 
 use super::{KeyPart, KeyWriter, number};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 /// Arrays are lists, objects are tuples of pairs, and null writes nothing. A key that is null, an
 /// empty array or an empty object is refused as an empty key.
@@ -11,7 +11,7 @@ impl KeyPart for Value {
         match self {
             Self::Null => {}
             Self::Bool(value) => key.boolean(*value),
-            Self::Number(value) => number::write(&value.to_string(), key),
+            Self::Number(value) => number::write(&digits(value), key),
             Self::String(text) => key.text(text),
             Self::Array(values) => values.encode(key),
             Self::Object(members) => {
@@ -23,6 +23,18 @@ impl KeyPart for Value {
                 }
             }
         }
+    }
+}
+
+/// The text of a number. A float that is an integer has all its digits: the shortest text of a large
+/// one is also the text of another integer.
+fn digits(number: &Number) -> String {
+    // All integers of JSON that are no floats are smaller.
+    const LARGEST: f64 = u64::MAX as f64;
+    let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= LARGEST);
+    match float {
+        Some(float) if Number::from_f64(float).as_ref() == Some(number) => format!("{float:.0}"),
+        _ => number.to_string(),
     }
 }
 
@@ -60,6 +72,16 @@ mod tests {
         assert_eq!(encode(&json!(u64::MAX)), Encoded::of(&u64::MAX).as_str());
         assert_eq!(encode(&json!(1e300)), "1e300");
         assert_ne!(encode(&json!(0.1)), encode(&json!(0.1_f64.next_up())));
+    }
+
+    #[test]
+    fn large_floats_are_equal_to_their_own_integers_alone() {
+        for integer in [1_u64 << 53, 1 << 60, 1 << 63, (1 << 63) + (1 << 11)] {
+            assert_eq!(encode(&json!(integer as f64)), encode(&json!(integer)));
+        }
+        assert_eq!(encode(&json!(i64::MIN as f64)), encode(&json!(i64::MIN)));
+        let float = json!((1_u64 << 63) as f64);
+        assert_ne!(encode(&float), encode(&json!(9_223_372_036_854_776_000_u64)));
     }
 
     #[test]
