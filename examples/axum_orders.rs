@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// How often something was done.
+/// Number of times that something was done.
 static DONE: AtomicU32 = AtomicU32::new(0);
 
 fn next_number() -> u32 {

@@ -71,7 +71,7 @@ impl Warehouse {
         }
     }
 
-    /// How often it was asked for this order.
+    /// Number of times that it was asked for this order.
     fn asked_for(&self, order: u64) -> usize {
         self.0.lock().unwrap().iter().filter(|id| **id == order).count()
     }

@@ -144,6 +144,7 @@ async fn a_message_that_takes_long_does_not_cost_the_membership() {
     kafka.send_numbers(0, 0..2).await;
     let mut source = kafka.source();
     let first = next(&mut source).await;
+    // The client itself takes the time, so it cannot be moved.
     tokio::time::sleep(Duration::from_secs(6)).await;
     first.ack().await.unwrap();
     until_committed(&kafka, 1).await;
