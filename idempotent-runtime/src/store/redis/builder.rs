@@ -258,7 +258,7 @@ impl Login {
 
 /// The answers to `INFO`: one of a server, one of each primary of a cluster; never none.
 async fn infos(links: &Arc<Links>) -> Result<Vec<String>, StoreError> {
-    let answer = match links.command(&redis::cmd("INFO")).await {
+    let answer = match links.command(redis::cmd("INFO")).await {
         Ok(answer) => answer,
         Err(Failed::NotSent(error) | Failed::Answered(error)) => return Err(error),
         Err(Failed::Sent(error) | Failed::Resent(error)) => return Err(connect_error(error)),
@@ -293,7 +293,9 @@ async fn check_alone(links: &Arc<Links>, info: &str) -> Result<(), StoreError> {
         return Ok(());
     }
     // Not everybody may ask.
-    let Ok(answer) = links.command(redis::cmd("CLUSTER").arg("INFO")).await else { return Ok(()) };
+    let Ok(answer) = links.command(redis::cmd("CLUSTER").arg("INFO").to_owned()).await else {
+        return Ok(());
+    };
     let cluster = info_texts(answer).pop().unwrap_or_default();
     match field(&cluster, "cluster_size") {
         None | Some("0" | "1") => Ok(()),
@@ -310,7 +312,7 @@ async fn check_scripts(links: &Arc<Links>) -> Result<(), StoreError> {
     let mut by_hash = redis::cmd("EVALSHA");
     by_hash.arg("0".repeat(40)).arg(0);
     for command in [by_text, by_hash] {
-        match links.command(&command).await {
+        match links.command(command).await {
             Err(Failed::Sent(error) | Failed::Resent(error))
                 if classify(&error) == Failure::Forbidden =>
             {
@@ -330,7 +332,7 @@ async fn warn_without_persistence(links: &Arc<Links>, info: &str) {
     let mut command: Cmd = redis::cmd("CONFIG");
     command.arg("GET").arg("save");
     // Not everybody may ask.
-    let Ok(answer) = links.command(&command).await else { return };
+    let Ok(answer) = links.command(command).await else { return };
     let saves: Vec<(String, String)> = redis::from_redis_value(answer).unwrap_or_default();
     if saves.iter().any(|(name, value)| name == "save" && value.is_empty()) {
         tracing::warn!(

@@ -27,7 +27,7 @@ impl Eviction {
         }
         let answers = match connection {
             Connection::Cluster(cluster) => ask_primaries(cluster).await.map_err(connect_error)?,
-            _ => vec![connection.command(&info()).await],
+            _ => vec![connection.command(info()).await],
         };
         check_answers(answers)
     }

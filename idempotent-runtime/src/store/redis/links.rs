@@ -170,7 +170,7 @@ impl Links {
     // Not an async function: a future around another one makes every call around it deeper.
     pub(super) fn command(
         self: &Arc<Self>,
-        command: &Cmd,
+        command: Cmd,
     ) -> impl Future<Output = Result<Value, Failed>> {
         self.command_to(None, command)
     }
@@ -179,7 +179,7 @@ impl Links {
     pub(super) async fn command_to(
         self: &Arc<Self>,
         slot: Option<u16>,
-        command: &Cmd,
+        command: Cmd,
     ) -> Result<Value, Failed> {
         let (link, mut current) = self.current().await?;
         // Pinned here and in `pipeline`: an async function keeps room twice for a future that it is given.

@@ -17,6 +17,7 @@ mod links;
 mod mark;
 mod master;
 mod name;
+mod packed;
 mod paused;
 mod refusals;
 mod replication;
@@ -150,7 +151,7 @@ impl RedisStore {
     /// It did not answer in time.
     pub async fn health(&self) -> Result<Duration, StoreError> {
         let asked = Instant::now();
-        self.0.server.links.command(&::redis::cmd("PING")).await?;
+        self.0.server.links.command(::redis::cmd("PING")).await?;
         Ok(asked.elapsed())
     }
 

@@ -38,10 +38,10 @@ impl Replication {
     pub(super) async fn write(
         &self,
         links: &Arc<Links>,
-        command: &Cmd,
+        command: Cmd,
     ) -> Result<(Value, Written), Failed> {
         let mut pipeline = redis::pipe();
-        pipeline.add_command(command.clone());
+        pipeline.add_command(command);
         pipeline.add_command(self.command());
         let Ok([answer, waited]) = <[_; 2]>::try_from(links.pipeline(&pipeline).await?) else {
             return Err(Failed::Answered(unexpected("WAIT")));

@@ -99,7 +99,7 @@ impl Server {
         if !self.links.target().is_cluster() {
             return Ok(BTreeMap::new());
         }
-        let answer = self.links.command(redis::cmd("CLUSTER").arg("SLOTS")).await?;
+        let answer = self.links.command(redis::cmd("CLUSTER").arg("SLOTS").to_owned()).await?;
         let ranges = redis::from_redis_value(answer)
             .map_err(|_| Failed::Answered(unexpected("CLUSTER SLOTS")))?;
         Ok(primaries(ranges).into_iter().collect())
@@ -116,7 +116,7 @@ impl Server {
         let mut command = redis::cmd("SCAN");
         command.arg(place.at).arg("MATCH").arg(pattern(filter));
         command.arg("COUNT").arg(limit.clamp(1, LIMIT_MAX)).arg("TYPE").arg("string");
-        let answer = self.links.command_to(slot, &command).await?;
+        let answer = self.links.command_to(slot, command).await?;
         redis::from_redis_value(answer).map_err(|_| Failed::Answered(unexpected("SCAN")))
     }
 

@@ -37,7 +37,8 @@ pub(super) const FREED: &str = "idempotent:freed";
 impl Server {
     /// The bytes of a record.
     pub(super) async fn get(&self, name: &Name) -> Result<Option<Vec<u8>>, Failed> {
-        bytes_of(self.links.command(redis::cmd("GET").arg(name.as_str())).await?, "GET")
+        let get = redis::cmd("GET").arg(name.as_str()).to_owned();
+        bytes_of(self.links.command(get).await?, "GET")
     }
 
     /// The record and the time that it still lives, of one moment.
@@ -73,7 +74,7 @@ impl Server {
     /// Rare, so it is told to all of them, also in a cluster. A process that does not hear it
     /// learns it by its next renewal, so a refusal is no failure of what was done.
     pub(super) async fn publish_freed(&self, key: &str) {
-        let told = self.links.command(redis::cmd("PUBLISH").arg(FREED).arg(key)).await;
+        let told = self.links.command(redis::cmd("PUBLISH").arg(FREED).arg(key).to_owned()).await;
         if let Err(failed) = told {
             let error = StoreError::from(failed);
             tracing::debug!(target: "idempotent", %error, "nobody was told of a freed record");
@@ -91,16 +92,16 @@ impl Server {
         script: &Script,
         arguments: &impl Fn(&mut Cmd),
     ) -> Result<Value, Failed> {
-        match self.links.command(&script.by_hash(arguments)).await {
+        match self.links.command(script.by_hash(arguments)).await {
             Err(failed) if failed.failure() == Failure::NoScript => {
-                self.links.command(&script.by_text(arguments)).await
+                self.links.command(script.by_text(arguments)).await
             }
             answer => answer,
         }
     }
 
     /// Sends a command that writes, and asks how many replicas have it if that matters.
-    pub(super) async fn write(&self, command: &Cmd) -> Result<(Value, Written), Failed> {
+    pub(super) async fn write(&self, command: Cmd) -> Result<(Value, Written), Failed> {
         match &self.replication {
             None => Ok((self.links.command(command).await?, Written::Unasked)),
             Some(replication) => replication.write(&self.links, command).await,

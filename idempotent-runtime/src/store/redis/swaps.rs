@@ -39,7 +39,7 @@ impl Server {
     pub(super) async fn swap(&self, name: &Name, swap: &Swap) -> Result<Swapped, Failed> {
         let way = self.way(swap);
         let answer = match self.command(way, name, swap) {
-            Some(command) => Some(self.write(&command).await),
+            Some(command) => Some(self.write(command).await),
             None => None,
         };
         self.finish(way, name, swap, answer).await
@@ -278,9 +278,9 @@ impl Server {
         script: &Script,
         arguments: &impl Fn(&mut Cmd),
     ) -> Result<(Value, Written), Failed> {
-        match self.write(&script.by_hash(arguments)).await {
+        match self.write(script.by_hash(arguments)).await {
             Err(failed) if failed.failure() == Failure::NoScript => {
-                self.write(&script.by_text(arguments)).await
+                self.write(script.by_text(arguments)).await
             }
             answer => answer,
         }

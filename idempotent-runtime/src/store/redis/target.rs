@@ -2,6 +2,7 @@
 
 use super::error::{misconfigured, store_error};
 use super::master::Generation;
+use super::packed::Packed;
 use super::sentinel::Sentinel;
 use super::turned_away::turned_away;
 use crate::store::{StoreError, StoreErrorKind};
@@ -107,7 +108,7 @@ impl Clone for Box<dyn GivenConnection> {
 /// A connection, to be cloned for each use.
 #[derive(Clone)]
 pub(super) enum Connection {
-    Single(MultiplexedConnection),
+    Single(Packed),
     Cluster(ClusterConnection),
     Given(Box<dyn GivenConnection>),
 }
@@ -115,7 +116,7 @@ pub(super) enum Connection {
 impl Connection {
     pub(super) fn command(
         &mut self,
-        command: &Cmd,
+        command: Cmd,
     ) -> impl Future<Output = Result<Value, RedisError>> {
         self.command_to(None, command)
     }
@@ -125,17 +126,17 @@ impl Connection {
     pub(super) async fn command_to(
         &mut self,
         slot: Option<u16>,
-        command: &Cmd,
+        command: Cmd,
     ) -> Result<Value, RedisError> {
         match (self, slot) {
-            (Self::Single(connection), _) => connection.send_packed_command(command).await,
-            (Self::Cluster(connection), None) => connection.req_packed_command(command).await,
+            (Self::Single(connection), _) => connection.command(command).await,
+            (Self::Cluster(connection), None) => connection.req_packed_command(&command).await,
             (Self::Cluster(connection), Some(slot)) => {
                 let node = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
-                let sent = connection.route_command(command.clone(), RoutingInfo::SingleNode(node));
+                let sent = connection.route_command(command, RoutingInfo::SingleNode(node));
                 Box::pin(sent).await
             }
-            (Self::Given(connection), _) => connection.like().req_packed_command(command).await,
+            (Self::Given(connection), _) => connection.like().req_packed_command(&command).await,
         }
         .and_then(Value::extract_error)
     }
@@ -144,7 +145,10 @@ impl Connection {
     pub(super) async fn pipeline(&mut self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
         let count = pipeline.len();
         let sent: RedisFuture<'_, Vec<Value>> = match self {
-            Self::Single(connection) => connection.req_packed_commands(pipeline, 0, count),
+            Self::Single(connection) => {
+                let mut connection = connection.connection();
+                Box::pin(async move { connection.send_packed_commands(pipeline, 0, count).await })
+            }
             Self::Cluster(connection) => connection.req_packed_commands(pipeline, 0, count),
             Self::Given(connection) => connection.like().req_packed_commands(pipeline, 0, count),
         };
@@ -168,11 +172,13 @@ impl Target {
     ) -> Result<Connected, StoreError> {
         let mut generation = Generation::default();
         let connection = match self {
-            Self::Single(client) => Connection::Single(single(client, timeouts, on_push).await?),
+            Self::Single(client) => {
+                Connection::Single(Packed::new(single(client, timeouts, on_push).await?))
+            }
             Self::Sentinel(sentinel) => {
                 let (master, of) = sentinel.connect(timeouts, on_push).await?;
                 generation = of;
-                Connection::Single(master)
+                Connection::Single(Packed::new(master))
             }
             Self::Cluster(nodes) => {
                 let client = nodes.client(timeouts, on_push)?;

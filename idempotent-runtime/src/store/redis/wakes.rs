@@ -284,7 +284,7 @@ impl Listener {
         let mut connected = self.links.target().connect(self.links.timeouts(), on_push).await?;
         self.links.follow()?;
         match (&mut connected.connection, self.publish) {
-            (Connection::Single(single), _) => single.subscribe(CHANNEL).await,
+            (Connection::Single(single), _) => single.connection().subscribe(CHANNEL).await,
             (Connection::Cluster(cluster), Publish::OneChannel) => cluster.subscribe(CHANNEL).await,
             (Connection::Cluster(cluster), Publish::ByName) => {
                 let each = self.watched.names().into_iter().map(|name| {
@@ -334,7 +334,7 @@ impl Listener {
                         self.links.mark_used();
                     }
                     tokio::spawn(async move {
-                        if connection.command(&redis::cmd("PING")).await.is_err() {
+                        if connection.command(redis::cmd("PING")).await.is_err() {
                             ended.notify_one();
                         }
                     });
@@ -381,7 +381,7 @@ impl Request {
 /// Hears which records operators free. An access list may not allow it: then renewals find out.
 async fn hear_freed(connection: &mut Connection) {
     let heard = match connection {
-        Connection::Single(single) => single.subscribe(FREED).await,
+        Connection::Single(single) => single.connection().subscribe(FREED).await,
         Connection::Cluster(cluster) => cluster.subscribe(FREED).await,
         Connection::Given(_) => Ok(()),
     };

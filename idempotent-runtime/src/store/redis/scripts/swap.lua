@@ -27,11 +27,15 @@ end
 if ARGV[2] == '' then
   redis.call('DEL', KEYS[1])
 else
-  -- A server that is full refuses the first command that takes memory, but not a later one.
-  if ARGV[7] == '1' then
+  local written = redis.pcall('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+  if written.err then
+    if ARGV[7] ~= '1' then
+      return written
+    end
+    -- A server that is full refuses the first command that takes memory, but not one after another write.
     redis.call('PEXPIRE', KEYS[1], ARGV[3])
+    redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
   end
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 end
 if marked then
   -- Those who wait also poll: a refused notification is no reason to fail.

@@ -1,0 +1,209 @@
+//! Commands of many tasks, sent together.
+//!
+//! The client spends as much time on a message as on the command inside it: a channel, a timer, a
+//! wakeup. So commands that are ready at the same time travel as one pipeline. Nothing waits for
+//! another command to come: while few are under way each is sent by itself, and from then on by a
+//! task that runs once the tasks that are ready have had their turn.
+//!
+//! Commands are sent in the order in which they are given, also across the two ways.
+
+use crate::sync::{Mutex, lock};
+use redis::aio::MultiplexedConnection;
+use redis::{Arg, Cmd, Pipeline, RedisError, Value};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::mem::{replace, take};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+/// Number of commands under way up to which each is sent by itself.
+const ALONE: usize = 4;
+
+/// Maximum number of commands in one message. If the connection ends while their answers come in,
+/// the outcome of all of them is unknown.
+const TOGETHER: usize = 128;
+
+/// Number of bytes of arguments after which a message takes no further command: the answers of a
+/// message come at once, so that of a small command would wait for many large ones.
+const LARGE: usize = 64 * 1024;
+
+/// A connection that sends commands together. A clone is another handle to it.
+#[derive(Clone)]
+pub(super) struct Packed(Arc<Shared>);
+
+struct Shared {
+    connection: MultiplexedConnection,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Commands that were given and not yet answered.
+    under_way: usize,
+    /// Commands that a task is about to send.
+    queued: Vec<Queued>,
+    /// There is such a task. It has not yet handed its commands to the connection.
+    packing: bool,
+    /// The number of commands in each message.
+    #[cfg(test)]
+    messages: Vec<usize>,
+}
+
+struct Queued {
+    command: Cmd,
+    answer: oneshot::Sender<Result<Value, RedisError>>,
+}
+
+impl Packed {
+    pub(super) fn new(connection: MultiplexedConnection) -> Self {
+        Self(Arc::new(Shared { connection, state: Mutex::default() }))
+    }
+
+    /// The connection itself, for what is not to be sent with other commands.
+    pub(super) fn connection(&self) -> MultiplexedConnection {
+        self.0.connection.clone()
+    }
+
+    /// Sends a command. An error that the server answers with is in the value.
+    pub(super) async fn command(&self, command: Cmd) -> Result<Value, RedisError> {
+        let given = self.0.give(command);
+        let _under_way = UnderWay(&self.0);
+        match given {
+            Given::Alone(command) => self.connection().send_packed_command(&command).await,
+            // The task ends without an answer only with its runtime.
+            Given::Queued(answer) => answer
+                .await
+                .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())),
+        }
+    }
+}
+
+/// A command that was given to a connection.
+enum Given {
+    /// It is to be sent by itself.
+    Alone(Cmd),
+    /// It is sent with others.
+    Queued(oneshot::Receiver<Result<Value, RedisError>>),
+}
+
+impl Shared {
+    /// Decides how a command is sent, and queues it if it is sent with others.
+    fn give(self: &Arc<Self>, command: Cmd) -> Given {
+        let answer = {
+            let mut state = lock(&self.state);
+            state.under_way += 1;
+            if state.under_way <= ALONE && !state.packing {
+                return Given::Alone(command);
+            }
+            let (sender, answer) = oneshot::channel();
+            state.queued.push(Queued { command, answer: sender });
+            if replace(&mut state.packing, true) {
+                return Given::Queued(answer);
+            }
+            answer
+        };
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            // Those that are ready now add theirs.
+            yield_now().await;
+            shared.send_queued().await;
+        });
+        Given::Queued(answer)
+    }
+
+    /// Sends what is queued, and answers. Must be the first thing that a task does when it is
+    /// polled, or the commands may not reach the connection with the first poll.
+    async fn send_queued(self: Arc<Self>) {
+        let queued = self.next_message();
+        let mut pipeline = Pipeline::with_capacity(queued.len());
+        let mut answers = Vec::with_capacity(queued.len());
+        for Queued { command, answer } in queued {
+            // Nobody waits for it any more: it was not sent, as if it had never been given.
+            if !answer.is_closed() {
+                pipeline.add_command(command);
+                answers.push(answer);
+            }
+        }
+        let mut connection = self.connection.clone();
+        let mut sent = pin!(connection.send_packed_commands(&pipeline, 0, pipeline.len()));
+        // With the first poll they have their place on the connection, before all later commands.
+        let at_once = match pipeline.is_empty() {
+            true => Poll::Ready(Ok(Vec::new())),
+            false => poll_fn(|context| Poll::Ready(sent.as_mut().poll(context))).await,
+        };
+        self.handed_over(pipeline.len());
+        let answered = match at_once {
+            Poll::Ready(answered) => answered,
+            Poll::Pending => sent.await,
+        };
+        match answered {
+            Ok(values) => {
+                for (answer, value) in answers.into_iter().zip(values) {
+                    // Whoever asked may be gone.
+                    let _ = answer.send(Ok(value));
+                }
+            }
+            Err(error) => {
+                for answer in answers {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Takes as many commands as one message holds.
+    fn next_message(&self) -> Vec<Queued> {
+        let mut state = lock(&self.state);
+        let (mut count, mut bytes) = (0, 0);
+        for Queued { command, .. } in state.queued.iter().take(TOGETHER) {
+            if bytes >= LARGE {
+                break;
+            }
+            count += 1;
+            bytes += size(command);
+        }
+        match count == state.queued.len() {
+            true => take(&mut state.queued),
+            false => state.queued.drain(..count).collect(),
+        }
+    }
+
+    /// Lets another task send what was queued meanwhile.
+    fn handed_over(self: &Arc<Self>, _count: usize) {
+        {
+            let mut state = lock(&self.state);
+            #[cfg(test)]
+            state.messages.push(_count);
+            state.packing = !state.queued.is_empty();
+            if !state.packing {
+                return;
+            }
+        }
+        tokio::spawn(Arc::clone(self).send_queued());
+    }
+}
+
+/// The bytes of a command's arguments.
+fn size(command: &Cmd) -> usize {
+    let sizes = command.args_iter().map(|arg| match arg {
+        Arg::Simple(bytes) => bytes.len(),
+        _ => 0,
+    });
+    sizes.sum()
+}
+
+/// Counts a command as answered when it is dropped.
+struct UnderWay<'a>(&'a Shared);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).under_way -= 1;
+    }
+}
+
+#[cfg(test)]
+#[path = "packed/tests.rs"]
+mod tests;
