@@ -127,38 +127,19 @@ impl<'a> AttemptGuard<'a> {
         if self.choices.hold != Hold::Lease {
             return Ok(self);
         }
+        // Boxed, because most calls do neither, and it makes the future of every call smaller.
         if let Some(request) = self.state.arm_request() {
-            self.arm(&request).await?;
+            Box::pin(self.arm(&request)).await?;
             return Ok(self);
         }
-        let instance = &self.instance;
-        let now = instance.clock.now();
+        let now = self.instance.clock.now();
         let left = self.state.deadline().since(now);
         if left.is_zero() {
             return Err(too_late());
         }
         // Past the first half, the keeper's own renewal would come close to the end of the lease.
         if left < self.state.length() / 2 {
-            let AttemptState { key, .. } = &*self.state;
-            let renewal = instance.store.renew(key, self.state.id(), self.state.length());
-            // An answer that comes later than this would be worth nothing.
-            let patience = instance.sleep_until(self.state.granted_until());
-            let answer = match race(renewal, patience).await {
-                First::Left(answer) => answer,
-                First::Right(()) => Err(too_late()),
-            };
-            let answer = answer.inspect_err(|error| observe::store_failed(Verb::Renew, error))?;
-            match answer {
-                Updated::Done => {
-                    observe::rare(names::RENEWALS, &self.state.operation);
-                    self.state.extended(now);
-                }
-                _ => return Err(lost()),
-            }
-            // This answer may have taken long, too.
-            if self.state.is_over() {
-                return Err(too_late());
-            }
+            Box::pin(renew(&self.instance, &self.state, now)).await?;
         }
         Ok(self)
     }
@@ -410,5 +391,27 @@ impl Drop for AttemptGuard<'_> {
             (Phase::Started, Hold::Window) | (Phase::Ended, _) => {}
             (Phase::Started, Hold::Lease) => self.pending(End::Abandon).record_in_background(),
         }
+    }
+}
+
+/// Renews the lease before the body starts.
+async fn renew(instance: &Instance, state: &AttemptState, now: Moment) -> Result<(), StoreError> {
+    let renewal = instance.store.renew(&state.key, state.id(), state.length());
+    // An answer that comes later than this would be worth nothing.
+    let patience = instance.sleep_until(state.granted_until());
+    let answer = match race(renewal, patience).await {
+        First::Left(answer) => answer,
+        First::Right(()) => Err(too_late()),
+    };
+    let answer = answer.inspect_err(|error| observe::store_failed(Verb::Renew, error))?;
+    if answer != Updated::Done {
+        return Err(lost());
+    }
+    observe::rare(names::RENEWALS, &state.operation);
+    state.extended(now);
+    // This answer may have taken long, too.
+    match state.is_over() {
+        true => Err(too_late()),
+        false => Ok(()),
     }
 }

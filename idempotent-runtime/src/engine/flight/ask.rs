@@ -7,7 +7,7 @@
 
 use super::awaited::Awaited;
 use super::begin::{BeginAnswer, begin};
-use super::grant::{Acquired, grant, grant_in_time};
+use super::grant::{Acquired, grant, in_time};
 use super::not_granted::NotGranted;
 use super::participant::Participant;
 use super::prepared::Prepared;
@@ -91,7 +91,7 @@ pub(super) async fn ask<'a>(
                 drop(grant(call, answer, participant, permit));
                 return Err(NotGranted::FailedTwice);
             }
-            return grant_in_time(call, answer, participant, permit).await;
+            return in_time(call, grant(call, answer, participant, permit)?).await;
         };
         // A caller that waits for another body runs none.
         drop(permit);
@@ -149,10 +149,19 @@ impl Asked {
 /// Sends `begin` if a body may run. If none may, the record is looked at: what it says is answered
 /// all the same, and a grant is none.
 async fn begin_within_limit(call: &Prepared<'_>, participant: &mut Option<Participant>) -> Asked {
+    match call.policy.max_concurrent {
+        None => Asked::without_permit(begin(call, participant).await),
+        // Boxed, because it makes the future of every call smaller.
+        Some(limit) => Box::pin(begin_with_permit(call, participant, limit)).await,
+    }
+}
+
+async fn begin_with_permit(
+    call: &Prepared<'_>,
+    participant: &mut Option<Participant>,
+    limit: usize,
+) -> Asked {
     let engine = call.engine();
-    let Some(limit) = call.policy.max_concurrent else {
-        return Asked::without_permit(begin(call, participant).await);
-    };
     let mut may_run = call.enclosing_permit();
     let mut looked = None;
     loop {

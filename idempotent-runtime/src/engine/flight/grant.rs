@@ -54,15 +54,8 @@ pub(in crate::engine) fn grant<'a>(
     Err(found)
 }
 
-/// As [`grant`], and checks a grant of a store that is not local against the time it took. A key
-/// that blocks is armed.
-pub(super) async fn grant_in_time<'a>(
-    call: &Prepared<'a>,
-    answer: BeginAnswer,
-    participant: Option<Participant>,
-    permit: Option<Arc<Permit>>,
-) -> Acquired<'a> {
-    let attempt = grant(call, answer, participant, permit)?;
+/// Checks a grant of a store that is not local against the time it took. A key that blocks is armed.
+pub(super) async fn in_time<'a>(call: &Prepared<'a>, attempt: AttemptGuard<'a>) -> Acquired<'a> {
     match call.engine().local {
         true => Ok(attempt),
         false => attempt.confirm().await.map_err(NotGranted::TooLate),

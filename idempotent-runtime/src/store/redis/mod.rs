@@ -1,10 +1,11 @@
 //! Records in Redis or Valkey: one key a record, one round trip a swap where the server allows it.
 //!
 //! The files, in the order in which a swap goes through them: [`swaps`] turns it into a command, or
-//! many into one pipeline, [`server`] adds the wait for replicas, [`links`] sends it, [`target`]
-//! connects. [`scan`] lists records. [`mark`] is the one byte of a record that is this store's own. [`refusals`] is the table
-//! of errors that servers answer with. Behind sentinels, [`sentinel`] asks for the master, [`master`]
-//! judges the answers, and [`follow`] ends connections to a master that was replaced.
+//! many into one pipeline, [`server`] adds the wait for replicas, [`links`] sends it, [`packed`]
+//! together with others, [`target`] connects. [`scan`] lists records. [`mark`] is the one byte of a
+//! record that is this store's own. [`refusals`] is the table of errors that servers answer with.
+//! Behind sentinels, [`sentinel`] asks for the master, [`master`] judges the answers, and [`follow`]
+//! ends connections to a master that was replaced.
 
 mod answers;
 mod builder;

@@ -72,7 +72,11 @@ impl Packed {
         let given = self.0.give(command);
         let _under_way = UnderWay(&self.0);
         match given {
-            Given::Alone(command) => self.connection().send_packed_command(&command).await,
+            Given::Alone(command) => {
+                let mut connection = self.connection();
+                // Boxed, because it is large and would make the future of every command so.
+                Box::pin(async move { connection.send_packed_command(&command).await }).await
+            }
             // The task ends without an answer only with its runtime.
             Given::Queued(answer) => answer
                 .await
