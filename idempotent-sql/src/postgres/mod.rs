@@ -198,7 +198,10 @@ impl PostgresStore {
         let major = number.cast_unsigned() / 10_000;
         self.0.server_version.store(major, Relaxed);
         if major < OLDEST_SERVER {
-            let text = format!("the server is PostgreSQL {major}, the oldest supported is 15");
+            let text = format!(
+                "the server is PostgreSQL {major}, which is too old\nhelp: use PostgreSQL \
+                 {OLDEST_SERVER} or later"
+            );
             return Err(StoreError::new(StoreErrorKind::Misconfigured, text));
         }
         Ok(self)
