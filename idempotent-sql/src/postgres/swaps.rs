@@ -97,8 +97,25 @@ impl Inner {
         Err(in_transaction())
     }
 
+    /// `true` if this key is likely to have no record.
+    pub(crate) fn expects_new(&self, lock: i64) -> bool {
+        self.hints.expect_new() && self.hints.of(lock) == Hint::None
+    }
+
+    /// Takes note of a key that a transaction has claimed, and which had a record or not.
+    pub(crate) fn met(&self, lock: i64, is_new: bool) {
+        if self.hints.of(lock) == Hint::None {
+            self.hints.met(if is_new { Met::New } else { Met::Known });
+        }
+    }
+
+    /// Takes note of a key that was expected to be new, and is not.
+    pub(crate) fn met_known(&self) {
+        self.hints.met(Met::Known);
+    }
+
     /// Remembers a key that has its answer.
-    fn note(&self, lock: i64, head: &Head, life: Duration) {
+    pub(crate) fn note(&self, lock: i64, head: &Head, life: Duration) {
         if matches!(head.state, State::Succeeded | State::FailedFinal) {
             self.hints.remember(lock, life);
         }
