@@ -48,8 +48,8 @@ pub(super) fn begin(isolation: Isolation) -> &'static str {
 ///
 /// `BEGIN` comes after lock and look, which belong to the transaction that it begins all the same. If
 /// one of them fails there is none, and nothing to roll back: sqlx does not roll back what it has not
-/// seen begin. Where the isolation of the session is a higher one, and the look may be too old, `BEGIN`
-/// is refused: the isolation of a transaction cannot be changed after its first statement.
+/// seen begin. In a session with a higher isolation, whose look may be too old, `BEGIN` is refused: the
+/// isolation of a transaction cannot be changed after its first statement.
 pub(super) fn begin_with_new_key<'a>(
     store: &'a PostgresStore,
     claim: &TransactionClaim<'a>,
