@@ -60,6 +60,12 @@ impl<'a> KeyColumns<'a> {
         Self { name: Cow::Owned(name.into_bytes()), whole: key }
     }
 
+    /// The key itself.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn whole(&self) -> &'a RecordKey {
+        self.whole
+    }
+
     /// The whole key, if its name is a hash.
     pub(crate) fn long_key(&self) -> Option<&'a [u8]> {
         matches!(self.name, Cow::Owned(_)).then_some(self.whole.as_str().as_bytes())

@@ -48,6 +48,7 @@ struct Shared {
     is_down: AtomicBool,
     seen: Mutex<Vec<String>>,
     rules: Mutex<Vec<(IsMeant, Fault)>>,
+    replaced: Mutex<Vec<(String, String)>>,
     connections: AtomicUsize,
     open: AtomicUsize,
     cut: Notify,
@@ -69,6 +70,7 @@ impl Proxy {
             is_down: AtomicBool::new(false),
             seen: Mutex::default(),
             rules: Mutex::default(),
+            replaced: Mutex::default(),
             connections: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             cut: Notify::new(),
@@ -80,6 +82,14 @@ impl Proxy {
     /// The fault happens to the next message whose text this is true of.
     pub(crate) fn strike(&self, is_meant: impl Fn(&str) -> bool + Send + 'static, fault: Fault) {
         self.shared.rules.lock().unwrap().push((Box::new(is_meant), fault));
+    }
+
+    /// Replaces a part of statements from now on. The other text is not longer, since messages keep
+    /// their length.
+    pub(crate) fn replace(&self, part: &str, other: &str) {
+        let other = format!("{other:<width$}", width = part.len());
+        assert_eq!(other.len(), part.len(), "{other} is longer than {part}");
+        self.shared.replaced.lock().unwrap().push((part.to_owned(), other));
     }
 
     /// `true` if every fault has met its message.
@@ -178,6 +188,7 @@ async fn pass_requests(
         Protocol::Postgres => Framing::Postgres(postgres::Session::default()),
     };
     while let Ok(mut bytes) = framing.read(&mut client).await {
+        shared.replace_in(&mut bytes);
         let fault = match framing.understand(&bytes) {
             Part::Other => None,
             Part::Order(text) => shared.fault_of(&text),
@@ -258,6 +269,15 @@ async fn pass_replies(
 }
 
 impl Shared {
+    fn replace_in(&self, bytes: &mut [u8]) {
+        for (part, other) in &*self.replaced.lock().unwrap() {
+            let mut parts = bytes.windows(part.len());
+            if let Some(at) = parts.position(|it| it == part.as_bytes()) {
+                bytes[at..at + other.len()].copy_from_slice(other.as_bytes());
+            }
+        }
+    }
+
     /// The fault that is to happen to a message, once.
     fn fault_of(&self, text: &str) -> Option<Fault> {
         let mut rules = self.rules.lock().unwrap();

@@ -108,11 +108,14 @@ pub trait TransactionSource: Clone + Send + Sync + 'static {
     /// Begins a transaction.
     fn begin(&self) -> impl Future<Output = Result<Self::Transaction, StoreError>> + Send;
 
-    /// Begins a transaction whose first use is a [claim](OpenTransaction::claim). It may return before
-    /// the database has answered: the claim then fails if the transaction has not begun.
+    /// Begins a transaction whose first use is this [claim](OpenTransaction::claim). It may return
+    /// before the database has answered: the claim then fails if the transaction has not begun. Or it
+    /// may make the claim, and keep the answer for when it is asked for.
     fn begin_for_claim(
         &self,
+        claim: TransactionClaim<'_>,
     ) -> impl Future<Output = Result<Self::Transaction, StoreError>> + Send {
+        let _ = claim;
         self.begin()
     }
 

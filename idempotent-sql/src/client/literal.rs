@@ -1,7 +1,7 @@
 //! Statements with their parameters written into them, so that several can be sent as one.
 //!
-//! Nothing of a parameter is ever written as it is: integers are written in digits, byte strings
-//! and texts as hexadecimal digits of their bytes.
+//! Integers are written in digits, byte strings and texts as hexadecimal digits of their bytes. Only a
+//! text of letters, digits and a few marks that mean nothing in a string is written as it is.
 
 use super::{Database, Param, Statement};
 use std::fmt::Write as _;
@@ -56,8 +56,12 @@ fn push_literal(text: &mut String, database: Database, param: &Param<'_>) {
         (Param::Integer(Some(value)), false) => {
             let _ = write!(text, "({value})");
         }
-        (Param::Bytes(Some(bytes)), true) => hex(text, "decode('", bytes, "', 'hex')"),
+        // Read by the parser. `decode` would be a function to be planned, and called.
+        (Param::Bytes(Some(bytes)), true) => hex(text, "E'\\\\x", bytes, "'::bytea"),
         (Param::Bytes(Some(bytes)), false) => hex(text, "x'", bytes, "'"),
+        (Param::Text(Some(value)), true) if value.bytes().all(is_plain) => {
+            let _ = write!(text, "'{value}'::text");
+        }
         (Param::Text(Some(value)), true) => {
             hex(text, "convert_from(decode('", value.as_bytes(), "', 'hex'), 'UTF8')");
         }
@@ -69,6 +73,11 @@ fn push_literal(text: &mut String, database: Database, param: &Param<'_>) {
         (Param::Text(None), true) => text.push_str("NULL::text"),
         (_, false) => text.push_str("NULL"),
     }
+}
+
+/// `true` for a character that means itself in a string of any database, whatever its settings.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b" .:_-#".contains(&byte)
 }
 
 fn hex(text: &mut String, before: &str, bytes: &[u8], after: &str) {
@@ -96,7 +105,7 @@ mod tests {
         let params = [Param::from(-7), Param::from("'; DROP"), Param::from(&b"\xff\0"[..])];
         assert_eq!(
             written(Database::Postgres, "SELECT $3, $1, $2", &params),
-            "SELECT decode('ff00', 'hex'), (-7)::bigint, \
+            "SELECT E'\\\\xff00'::bytea, (-7)::bigint, \
              convert_from(decode('273b2044524f50', 'hex'), 'UTF8')"
         );
         assert_eq!(

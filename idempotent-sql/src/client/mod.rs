@@ -5,7 +5,7 @@
 //! lines, such as the one for SeaORM in `examples/sql/sea_orm.rs`.
 
 mod error;
-#[cfg(any(feature = "sqlx-postgres", feature = "mysql"))]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 mod literal;
 #[cfg(feature = "sqlite")]
 pub(crate) mod rusqlite;
@@ -20,7 +20,7 @@ pub(crate) use self::sqlx::read as read_row;
 #[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite", feature = "mysql"))]
 pub(crate) use self::sqlx::sql_error as sqlx_error;
 pub use error::{SqlError, SqlErrorKind};
-#[cfg(feature = "mysql")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(crate) use literal::script;
 #[cfg(feature = "postgres")]
 pub(crate) use tokio_postgres::{PostgresClient, sql_error};

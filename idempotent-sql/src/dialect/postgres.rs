@@ -20,6 +20,8 @@ pub(crate) struct Statements {
     pub(crate) load: String,
     /// The same, whether it has expired or not.
     pub(crate) load_any: String,
+    /// Fails if there is a row of `$1`: a cast of a text that tells the reader of the server's log why.
+    pub(crate) none_or_fail: String,
     /// Writes the record of `$1` if there is no row of it and nobody has its lock, and shows it
     /// otherwise. It returns no row if one that has expired is in the way, if the lock is taken, or if
     /// the record is too new to be seen. `$2` to `$14` are the other columns in order, `$15` the number
@@ -95,6 +97,10 @@ impl Statements {
         Self {
             load: found.clone(),
             load_any,
+            none_or_fail: format!(
+                "SELECT ('idempotent: the key is not new, and is ' || state)::int FROM {table} \
+                 WHERE key = $1"
+            ),
             insert: insert(table, &found, nothing, "ON CONFLICT DO NOTHING"),
             insert_new: format!(
                 "{} SELECT {VALUES} WHERE NOT EXISTS (SELECT FROM {table} WHERE key = $1) \

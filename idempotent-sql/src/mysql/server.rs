@@ -35,8 +35,10 @@ pub(super) async fn meet(
     let longest_message = row.integer().map_err(damaged)?.and_then(|it| usize::try_from(it).ok());
     let flushes = row.integer().map_err(damaged)?;
     if is_too_old(&version) {
-        let text =
-            format!("the server is {version}, the oldest supported are MariaDB 10.6 and MySQL 8.0");
+        let text = format!(
+            "the server is {version}, which is too old\nhelp: use MariaDB 10.6 or later, or MySQL \
+             8.0 or later"
+        );
         return Err(StoreError::new(StoreErrorKind::Misconfigured, text));
     }
     if flushes == Some(0) {

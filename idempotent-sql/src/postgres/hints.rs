@@ -9,7 +9,8 @@
 //! A key without a hint is mostly new. To show the record of one that is not, in the statement that
 //! begins, takes the server a tenth longer for every key that is new. So while all of the last keys were
 //! new, the record is not asked for; the first one that is not takes a second round trip, and then
-//! records are asked for again.
+//! records are asked for again. Transactions on a pool of sqlx begin with a message that fails unless
+//! their key is new, on the same condition.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -5,6 +5,7 @@ pub(crate) mod errors;
 mod hints;
 mod looks;
 mod pool;
+mod swaps;
 #[cfg(feature = "postgres-tls")]
 mod tls;
 mod wakes;
@@ -14,18 +15,18 @@ pub use builder::PostgresBuilder;
 pub(crate) use pool::Checkout;
 
 use crate::client::{Param, Preparation, Row, SqlError, Statement};
-use crate::columns::{KeyColumns, SwapColumns, SwapKind, damaged, read_record};
+use crate::columns::{KeyColumns, damaged, read_record};
 use crate::dialect::postgres::Statements;
-use crate::store_parts::{USAGE_EVERY, in_transaction, lock, locked, pace, still_as_seen};
+use crate::store_parts::{USAGE_EVERY, lock, pace};
 use crate::table::Table;
 use crate::{listing, migration};
 use errors::store_error;
-use hints::{Hint, Hints, Met};
+use hints::Hints;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::Committed;
 use idempotent_runtime::store::{
-    Answer, Cursor, Filter, Found, Freed, Head, Maintenance, Next, Page, Record, Seen, State,
-    Store, StoreError, StoreErrorKind, StoreFuture, Swap, Swapped, Token, Usage, Verb, Watch,
+    Answer, Cursor, Filter, Found, Freed, Maintenance, Page, Record, Store, StoreError,
+    StoreErrorKind, StoreFuture, Swap, Swapped, Token, Usage, Watch,
 };
 use looks::LookError;
 use pool::Pool;
@@ -197,7 +198,10 @@ impl PostgresStore {
         let major = number.cast_unsigned() / 10_000;
         self.0.server_version.store(major, Relaxed);
         if major < OLDEST_SERVER {
-            let text = format!("the server is PostgreSQL {major}, the oldest supported is 15");
+            let text = format!(
+                "the server is PostgreSQL {major}, which is too old\nhelp: use PostgreSQL \
+                 {OLDEST_SERVER} or later"
+            );
             return Err(StoreError::new(StoreErrorKind::Misconfigured, text));
         }
         Ok(self)
@@ -288,134 +292,6 @@ impl Inner {
         let Some(row) = rows.first_mut() else { return Ok(None) };
         let Found { head, value, ttl } = read_record(row).map_err(damaged)?;
         Ok(Some(Record::new(head, value, ttl.unwrap_or_default())))
-    }
-
-    async fn swap(self: &Arc<Self>, key: &RecordKey, swap: &Swap) -> Result<Swapped, StoreError> {
-        let columns = KeyColumns::of(key);
-        let lock = columns.lock(&self.table.quoted);
-        let mut insert = &self.statements.insert;
-        let mut has_no_hint = false;
-        if swap.verb == Verb::Begin && swap.seen == Seen::Nothing {
-            match self.hints.of(lock) {
-                Hint::Answered => {
-                    if let Some(record) = self.load(key).await? {
-                        return Ok(Swapped::Found(Some(record.into())));
-                    }
-                    self.hints.forget(lock);
-                }
-                Hint::Expired => insert = &self.statements.insert_over,
-                Hint::None => {
-                    has_no_hint = true;
-                    if self.hints.expect_new() {
-                        insert = &self.statements.insert_new;
-                    }
-                }
-            }
-        }
-        for round in 0..ROUNDS {
-            let mut rows = self.send(&columns, lock, swap, insert).await?;
-            let mut row = rows.first_mut();
-            let done = match &mut row {
-                Some(row) => row.integer().map_err(damaged)?,
-                None => None,
-            };
-            if std::mem::take(&mut has_no_hint) {
-                self.hints.met(if done == Some(1) { Met::New } else { Met::Known });
-            }
-            let Some(row) = row else {
-                if matches!(swap.seen, Seen::This { .. }) {
-                    return Ok(Swapped::Found(None));
-                }
-                // A row is in the way that has expired, or could not be seen yet, or was not asked for; or
-                // another `begin` or a transaction has the key.
-                insert = &self.statements.insert_over;
-                if round > 0 {
-                    tokio::time::sleep(Duration::from_millis(1 << round.min(4))).await;
-                }
-                continue;
-            };
-            if let (Some(1 | 2), Next::Put { head, ttl, .. }) = (done, &swap.next) {
-                self.note(lock, head, *ttl);
-            }
-            match done {
-                Some(1) => {
-                    // Watchers behind a pooler mark nothing, since no other process would hear.
-                    if self.is_pooled() && !matches!(swap.next, Next::Extend { .. }) {
-                        self.wakes.wake_here(&columns, &self.table.quoted);
-                    }
-                    return Ok(Swapped::Done);
-                }
-                Some(2) => {
-                    self.wakes.announce(self, wakes::ended(&columns, &self.table.quoted));
-                    return Ok(Swapped::Done);
-                }
-                Some(3) => {
-                    // Mostly another `begin`, which is over in no time.
-                    tokio::time::sleep(Duration::from_millis(1 << round.min(4))).await;
-                    continue;
-                }
-                _ => {}
-            }
-            let found = read_record(row).map_err(damaged)?;
-            self.note(lock, &found.head, found.ttl.unwrap_or_default());
-            if still_as_seen(&swap.seen, &found) {
-                match swap.next {
-                    // Locked by a transaction that is about to write it.
-                    Next::Extend { .. } => return Err(locked()),
-                    // It was replaced while the statement waited for it.
-                    Next::Put { .. } | Next::Nothing => continue,
-                }
-            }
-            return Ok(Swapped::Found(Some(found)));
-        }
-        Err(in_transaction())
-    }
-
-    /// Remembers a key that has its answer.
-    fn note(&self, lock: i64, head: &Head, life: Duration) {
-        if matches!(head.state, State::Succeeded | State::FailedFinal) {
-            self.hints.remember(lock, life);
-        }
-    }
-
-    async fn send(
-        &self,
-        key: &KeyColumns<'_>,
-        lock: i64,
-        swap: &Swap,
-        insert: &str,
-    ) -> Result<Vec<Row>, StoreError> {
-        let columns = SwapColumns::of(key, swap);
-        let Statements { update, settle, take_over, extend, delete, .. } = &self.statements;
-        if let Some(params) = columns.settle_params() {
-            let rows = self.query(settle, &params).await?;
-            return if rows.is_empty() { self.show(key).await } else { Ok(rows) };
-        }
-        let mut params = columns.params();
-        match columns.kind {
-            SwapKind::Insert => {
-                params.push(lock.into());
-                self.query(insert, &params).await
-            }
-            SwapKind::Update if swap.verb == Verb::Begin => {
-                params.push(lock.into());
-                self.query(take_over, &params).await
-            }
-            SwapKind::Update => {
-                let rows = self.query(update, &params).await?;
-                // Showing it in the same statement would cost every completion.
-                if rows.is_empty() { self.show(key).await } else { Ok(rows) }
-            }
-            SwapKind::Extend => self.query(extend, &params).await,
-            SwapKind::Delete => self.query(delete, &params).await,
-            SwapKind::Show => self.show(key).await,
-        }
-    }
-
-    /// The record, as statements show it that have not written.
-    async fn show(&self, key: &KeyColumns<'_>) -> Result<Vec<Row>, StoreError> {
-        let rows = self.look(&key.name).await?;
-        Ok(rows.into_iter().map(|row| row.prefixed(0)).collect())
     }
 
     /// Waits until a transaction is over, which is when its lock is free, and looks for its record.

@@ -61,6 +61,9 @@ pub(crate) struct ClaimState {
     /// The row of a record that had expired when the key was claimed is still in the table.
     #[cfg(feature = "postgres")]
     pub(super) leftover: bool,
+    /// The key was claimed when the transaction began, and has no record.
+    #[cfg(feature = "postgres")]
+    pub(super) is_new: bool,
     /// The savepoint is set.
     pub(super) savepoint: bool,
     pub(super) point: Savepoint,

@@ -28,6 +28,7 @@ pub use tokio_postgres::PostgresTransaction;
 
 use crate::client::{Database, SqlConnection, SqlError};
 use std::future::Future;
+use std::time::Duration;
 
 /// A database that begins transactions, for [`transact`](TransactExt::transact): a pool of sqlx, or
 /// a [`PostgresStore`](crate::PostgresStore).
@@ -73,6 +74,18 @@ pub trait TransactionPool: Clone + Send + Sync + 'static {
         isolation: Isolation,
     ) -> impl Future<Output = Result<Self::Transaction, SqlError>> + Send {
         self.begin(isolation)
+    }
+
+    /// Begins a transaction with a message of several statements, and fails if one of them does, or if
+    /// the answer takes too long. `None` if the client cannot send such a message.
+    #[doc(hidden)]
+    fn begin_with(
+        &self,
+        message: impl FnOnce() -> String + Send,
+        patience: Duration,
+    ) -> impl Future<Output = Option<Result<Self::Transaction, SqlError>>> + Send {
+        drop((message, patience));
+        async { None }
     }
 
     /// The connection of a transaction.

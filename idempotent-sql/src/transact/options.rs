@@ -235,6 +235,36 @@ impl<P: TransactionPool> Transactions<P> {
     }
 }
 
+#[cfg(feature = "postgres")]
+impl<P: TransactionPool> Transactions<P> {
+    /// Begins a transaction that holds a key which has no record, in one message. `None` if the key is
+    /// not expected to be new, or is not new.
+    async fn begin_with_new_key(
+        &self,
+        claim: &TransactionClaim<'_>,
+    ) -> Option<Result<Open<P>, StoreError>> {
+        if self.isolation != Isolation::Default {
+            return None;
+        }
+        let table = RecordTable::of(claim.store, self.pool.database()).ok()?;
+        #[allow(irrefutable_let_patterns, reason = "the only database, maybe")]
+        let RecordTable::Postgres(store) = table else { return None };
+        let message = super::postgres::begin_with_new_key(&store, claim)?;
+        let patience = claim.request.claim.lease();
+        match self.pool.begin_with(message, patience).await? {
+            // There is a record, or another transaction holds the key. Other errors come again.
+            Err(error) if error.kind() == crate::client::SqlErrorKind::Refused => {
+                store.inner().met_known();
+                None
+            }
+            begun => Some(self.opened(begun).map(|mut open| {
+                open.state.is_new = true;
+                open
+            })),
+        }
+    }
+}
+
 impl<P> fmt::Debug for Transactions<P> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -288,7 +318,11 @@ impl<P: TransactionPool> TransactionSource for Transactions<P> {
         self.opened(self.pool.begin(self.isolation).await)
     }
 
-    async fn begin_for_claim(&self) -> Result<Open<P>, StoreError> {
+    async fn begin_for_claim(&self, claim: TransactionClaim<'_>) -> Result<Open<P>, StoreError> {
+        #[cfg(feature = "postgres")]
+        if let Some(begun) = self.begin_with_new_key(&claim).await {
+            return begun;
+        }
         self.opened(self.pool.begin_for_claim(self.isolation).await)
     }
 

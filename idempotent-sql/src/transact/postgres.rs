@@ -5,14 +5,16 @@
 //! write, and the end of the attempt is one: the finished record.
 
 use super::Isolation;
-use super::claims::{Claims, decide, no_end, no_transaction, record, unprepared};
+use super::claims::{Claims, Savepoint, decide, no_end, no_transaction, record, unprepared};
 use crate::PostgresStore;
-use crate::client::{Param, Preparation, Row, SqlConnection, SqlError, Statement};
+use crate::client::{
+    Database, Param, Preparation, Row, SqlConnection, SqlError, Statement, script,
+};
 use crate::columns::{KeyColumns, SwapColumns, SwapKind, damaged, read_record};
 use crate::dialect::postgres::NOTHING_WRITTEN;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::{Claimed, TransactionClaim};
-use idempotent_runtime::store::{StoreError, Swap, Swapped};
+use idempotent_runtime::store::{Next, StoreError, Swap, Swapped};
 use std::time::{Duration, Instant};
 
 /// Tries to take the lock `$1`. The setting `$2` tells statements of the body apart in logs.
@@ -23,6 +25,13 @@ const TRY_LOCK_AND_LIMIT: &str = "SELECT pg_try_advisory_xact_lock($1)::int::big
                                   set_config('idempotent.key', $2, true), \
                                   set_config('idle_in_transaction_session_timeout', $3, true), \
                                   set_config('statement_timeout', $3, true)";
+/// The same, but it fails if the lock is taken: a cast of a text that tells the reader of the server's
+/// log why.
+const LOCK_AND_LIMIT_OR_FAIL: &str = "SELECT (CASE WHEN pg_try_advisory_xact_lock($1) THEN '1' \
+                                      ELSE 'idempotent: the key is not new, and is held' END)::int, \
+                                      set_config('idempotent.key', $2, true), \
+                                      set_config('idle_in_transaction_session_timeout', $3, true), \
+                                      set_config('statement_timeout', $3, true)";
 const SET_LOCK_TIMEOUT: &str = "SELECT set_config('lock_timeout', $1, true)";
 
 /// The statement that begins a transaction.
@@ -34,11 +43,53 @@ pub(super) fn begin(isolation: Isolation) -> &'static str {
     }
 }
 
+/// The message that begins a transaction which holds a key without a record. It fails if there is a
+/// record, or if another transaction holds the key. `None` if the key is not expected to be new.
+///
+/// `BEGIN` comes after lock and look, which belong to the transaction that it begins all the same. If
+/// one of them fails there is none, and nothing to roll back: sqlx does not roll back what it has not
+/// seen begin. In a session with a higher isolation, whose look may be too old, `BEGIN` is refused: the
+/// isolation of a transaction cannot be changed after its first statement.
+pub(super) fn begin_with_new_key<'a>(
+    store: &'a PostgresStore,
+    claim: &TransactionClaim<'a>,
+) -> Option<impl FnOnce() -> String + Send + 'a> {
+    let inner = store.inner();
+    let key = KeyColumns::of(claim.key);
+    let lock = key.lock(store.table());
+    let (undoable, limit) = (claim.undoable, limit(claim));
+    let message = move || {
+        let mark = crate::mark::mark(key.whole());
+        let params = [lock.into(), Param::from(&*mark), Param::from(&*limit)];
+        let name = [Param::from(&*key.name)];
+        let savepoint = Savepoint::default().set();
+        let with = |text, params| Statement { params, ..unprepared(text) };
+        let statements = [
+            with(LOCK_AND_LIMIT_OR_FAIL, &params),
+            with(&inner.statements.none_or_fail, &name),
+            unprepared(begin(Isolation::Default)),
+            unprepared(&savepoint),
+        ];
+        let count = statements.len() - usize::from(!undoable);
+        script(Database::Postgres, &statements[..count])
+    };
+    inner.expects_new(lock).then_some(message)
+}
+
+/// The longest time that a transaction may take, in milliseconds.
+fn limit(claim: &TransactionClaim<'_>) -> String {
+    claim.max_run.as_millis().min(i32::MAX as u128).to_string()
+}
+
 pub(super) async fn claim<C: SqlConnection>(
     claims: &mut Claims<'_, C>,
     store: &PostgresStore,
     claim: TransactionClaim<'_>,
 ) -> Result<Claimed, StoreError> {
+    if std::mem::take(&mut claims.state.is_new) {
+        claims.state.savepoint = claim.undoable;
+        return decide(&claim, None);
+    }
     let claimed = ask(claims, store, &claim).await?;
     if claimed != Claimed::Held || claim.wait.is_zero() {
         return Ok(claimed);
@@ -63,8 +114,8 @@ async fn ask<C: SqlConnection>(
     let statement = |text, params| Statement { text, params, preparation };
     let key = KeyColumns::of(claim.key);
     let mark = crate::mark::mark(claim.key);
-    let limit = claim.max_run.as_millis().min(i32::MAX as u128).to_string();
-    let params = [key.lock(store.table()).into(), Param::from(&*mark), Param::from(&*limit)];
+    let (lock, limit) = (key.lock(store.table()), limit(claim));
+    let params = [lock.into(), Param::from(&*mark), Param::from(&*limit)];
     let (text, params) = match claims.state.owned {
         true => (TRY_LOCK_AND_LIMIT, &params[..]),
         false => (TRY_LOCK, &params[..2]),
@@ -91,6 +142,9 @@ async fn ask<C: SqlConnection>(
     let looked = rows.next();
     let life = looked.iter().flatten().next().and_then(Row::last_integer);
     claims.state.leftover = life.is_some_and(|micros| micros <= 0);
+    if claims.state.owned && claim.wait.is_zero() {
+        inner.met(lock, is_locked && life.is_none());
+    }
     let looked = looked.filter(|_| !claims.state.leftover);
     match decide(claim, record(looked)?)? {
         Claimed::Granted { .. } if !is_locked => Ok(Claimed::Held),
@@ -187,6 +241,10 @@ pub(super) async fn swap<C: SqlConnection>(
         SwapKind::Update => (&statements.update, &statements.update, columns.params()),
         SwapKind::Extend | SwapKind::Delete | SwapKind::Show => return Err(no_end()),
     };
+    // It is not committed yet. A hint that is wrong costs a round trip.
+    if let Next::Put { head, ttl, .. } = &swap.next {
+        inner.note(key.lock(store.table()), head, *ttl);
+    }
     // A failure of these statements keeps the release, or the commit, from being carried out.
     let write = Statement { text: or_fail, params: &params, preparation };
     let written = match claims.release() {

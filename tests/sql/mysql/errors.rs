@@ -1,6 +1,7 @@
 //! Mistakes in setting up a store, and the errors that name them.
 
 use super::records::{LEASE, put};
+use crate::proxy::{Protocol, Proxy};
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{Store as _, StoreError, StoreErrorKind, WhenFull};
 use idempotent_sql::MySqlStore;
@@ -45,6 +46,20 @@ async fn a_wrong_url_is_told() {
     misconfigured(&refused("mysql://app:s3cret@localhost").await, &["names no database"]);
     let builder = MySqlStore::builder("mysql://localhost/d").table("Robert'); --");
     misconfigured(&builder.connect().await.unwrap_err(), &["cannot be the name of the table"]);
+}
+
+/// Servers that say so of themselves: none as old is at hand.
+#[tokio::test]
+async fn a_server_that_is_too_old_is_told() {
+    let database = shared_mariadb().database();
+    for version in ["10.5.29-MariaDB", "5.7.44"] {
+        let proxy = Proxy::start(shared_mariadb().address(), Protocol::MySql).await;
+        let url = database.url_through(proxy.port);
+        MySqlStore::connect(&url).await.unwrap();
+        let part = "VERSION(), CAST(@@max_allowed_packet AS SIGNED)";
+        proxy.replace(part, &format!("'{version}', 16777216"));
+        misconfigured(&refused(&url).await, &[version, "MariaDB 10.6 or later, or MySQL 8.0"]);
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 use super::records::{LEASE, put};
 use super::subject::{PostgresSubject, all, connect};
+use crate::proxy::{Protocol, Proxy};
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{Store as _, StoreError, StoreErrorKind};
 use idempotent_runtime::testing::differential;
@@ -59,6 +60,17 @@ async fn a_server_that_cannot_be_reached_is_told() {
     let url = format!("postgres://app@127.0.0.1:{}/d", silent.local_addr().unwrap().port());
     let builder = PostgresStore::builder(&url).connect_timeout(Duration::from_millis(100));
     says(&builder.connect().await.unwrap_err(), StoreErrorKind::Unavailable, &["PostgreSQL: "]);
+}
+
+/// A server that says so of itself: none as old is at hand.
+#[tokio::test]
+async fn a_server_that_is_too_old_is_told() {
+    let database = shared_postgres().database();
+    let proxy = Proxy::start(shared_postgres().address(), Protocol::Postgres).await;
+    let url = database.url_through(proxy.port);
+    PostgresStore::connect(&url).await.unwrap();
+    proxy.replace("current_setting('server_version_num')", "140011");
+    misconfigured(&refused(&url).await, &["PostgreSQL 14", "PostgreSQL 15 or later"]);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod faults;
 mod last_statement;
 mod looks;
 mod marks;
+mod new_keys;
 mod pgbouncer;
 mod processes;
 mod records;

@@ -371,8 +371,14 @@ async fn claim<S: TransactionSource>(
     undoable: bool,
 ) -> Result<(S::Transaction, Claimed), StoreError> {
     let engine = call.engine();
-    let begins = source.clone();
-    let begun = uninterrupted(async move { begins.begin_for_claim().await });
+    let request = call.request(Token::random(), engine.clock.now());
+    let (wait, max_run) = (Duration::ZERO, call.policy.max_run);
+    let (begins, store, key) = (source.clone(), Arc::clone(&engine.store), call.key.clone());
+    let begun = uninterrupted(async move {
+        let (store, key) = (&*store, &key);
+        let claim = TransactionClaim { store, key, request, wait, max_run, undoable };
+        begins.begin_for_claim(claim).await
+    });
     let late = engine.sleep_until(engine.clock.now().after(BEGIN_PATIENCE));
     let begun = match race(begun, late).await {
         First::Left(begun) => begun,
@@ -384,14 +390,10 @@ async fn claim<S: TransactionSource>(
         return Err(StoreError::new(StoreErrorKind::Unavailable, text).without_effect());
     };
     let mut transaction = begun?;
-    let mut terms = TransactionClaim {
-        store: &*engine.store,
-        key: &call.key,
-        request: call.request(Token::random(), engine.clock.now()),
-        wait: Duration::ZERO,
-        max_run: call.policy.max_run,
-        undoable,
-    };
+    let (store, key) = (&*engine.store, &call.key);
+    // Fences follow the time at which their keys were held, which is after the wait for a connection.
+    let request = call.request(request.token, engine.clock.now());
+    let mut terms = TransactionClaim { store, key, request, wait, max_run, undoable };
     let mut claimed = in_time(call, transaction.claim(terms), terms.wait).await?;
     if claimed == Claimed::Held && call.policy.waits() {
         participant.held_elsewhere(call.policy.lease);
