@@ -1,6 +1,5 @@
 //! The program of `idempotent-http/guide/actix-web.md`, and the answers that the page promises.
 
-#[expect(dead_code, reason = "`main` is not called: tests call the handlers")]
 mod program {
     include!(concat!(env!("OUT_DIR"), "/program.rs"));
 
