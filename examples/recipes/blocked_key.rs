@@ -8,10 +8,10 @@
 #![allow(clippy::print_stdout)]
 
 use idempotent_runtime::protocol::Resolved;
-use idempotent_runtime::store::{Claim, Filter, Listed, MemoryOptions, MemoryStore, State, Store};
+use idempotent_runtime::store::{Filter, Listed, MemoryOptions, MemoryStore, Store};
 use idempotent_runtime::testing::{ManualClock, scoped};
 use idempotent_runtime::{
-    Abandon, Disposition, Error, ErrorKind, Idempotency, Resolution, idempotent, retention,
+    Disposition, Error, ErrorKind, Idempotency, Resolution, idempotent, retention,
 };
 use std::sync::{Arc, Mutex};
 
@@ -29,25 +29,15 @@ async fn wire_money(transfer: u64) -> Result<String, Error> {
 
 /// The keys of transfers that wait for an operator, whether the caller went away or its process died.
 async fn blocked(idem: &Idempotency) -> Result<Vec<Listed>, Box<dyn std::error::Error>> {
-    let transfers = Filter::new().operation("money.wire");
+    let transfers = Filter::new().operation("money.wire").blocked();
     let (mut blocked, mut next) = (Vec::new(), None);
     loop {
         let page = idem.store().scan(&transfers, next.as_ref(), 500).await?;
-        blocked.extend(page.records.into_iter().filter(is_blocked));
+        blocked.extend(page.records);
         next = page.next;
         if next.is_none() {
             return Ok(blocked);
         }
-    }
-}
-
-fn is_blocked(record: &Listed) -> bool {
-    let lease_is_over = record.head.lease_left(record.ttl).is_zero();
-    match (record.head.state, record.head.attempt.claim) {
-        (State::Abandoned, _) => true,
-        // Its process died: nothing was written at its end.
-        (State::Processing, Claim::Lease { abandon: Abandon::Block, .. }) => lease_is_over,
-        _ => false,
     }
 }
 

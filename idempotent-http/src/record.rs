@@ -10,8 +10,8 @@ use http::{Method, Response, StatusCode};
 use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::key::{KeyPart, RecordKey};
 use idempotent_runtime::protocol::{Forgotten, Resolved};
-use idempotent_runtime::store::{Claim, Record, State};
-use idempotent_runtime::{Abandon, AnswerPolicy, Error, Operation, Resolution};
+use idempotent_runtime::store::{Record, State};
+use idempotent_runtime::{AnswerPolicy, Error, Operation, Resolution};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -94,18 +94,14 @@ pub struct StoredExchange {
     pub lease_left: Duration,
     /// The time until the record expires.
     pub expires_in: Duration,
-    abandon: Abandon,
+    blocked: bool,
 }
 
 impl StoredExchange {
     /// Returns `true` if the outcome of the request is unknown and the key waits for a decision:
     /// repeats get 409 `outcome-unknown` until it is resolved or forgotten.
     pub fn is_blocked(&self) -> bool {
-        match self.state {
-            State::Abandoned => true,
-            State::Processing => self.lease_left.is_zero() && self.abandon == Abandon::Block,
-            _ => false,
-        }
+        self.blocked
     }
 
     /// Returns `true` if a request with the key is being handled.
@@ -234,11 +230,9 @@ pub(crate) fn read(operation: &Operation<'_>, record: &Record) -> Result<StoredE
         None => (None, None),
     };
     let Record { head, ttl, .. } = record;
-    let (lease_left, abandon) = match head.attempt.claim {
-        Claim::Lease { abandon, .. } if head.state == State::Processing => {
-            (head.lease_left(*ttl), abandon)
-        }
-        _ => (Duration::ZERO, Abandon::Retry),
+    let lease_left = match head.state {
+        State::Processing => head.lease_left(*ttl),
+        _ => Duration::ZERO,
     };
     Ok(StoredExchange {
         state: head.state,
@@ -247,7 +241,7 @@ pub(crate) fn read(operation: &Operation<'_>, record: &Record) -> Result<StoredE
         status,
         lease_left,
         expires_in: *ttl,
-        abandon,
+        blocked: record.is_blocked(),
     })
 }
 

@@ -92,7 +92,7 @@ impl Value for Key {
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     let value = text.value();
     if value.trim().is_empty() {
-        let help = format!("`{name} = \"req.order_id\"`");
+        let help = format!("`{name} = \"{}\"`", path::example(name));
         return Err(mistake(text, format!("`{name}` is empty"), help));
     }
     if let Some(foreign) = foreign::recognise(&value) {
@@ -111,7 +111,7 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
             None => match (value.strip_prefix("mut "), with_braces(&value)) {
                 (Some(parameter), _) => format!("`{name} = \"{parameter}\"`"),
                 (_, Some(template)) => format!("`{name} = \"{template}\"`, or {fixed}"),
-                _ => format!("`{name} = \"req.order_id\"`, or {fixed}"),
+                _ => format!("`{name} = \"{}\"`, or {fixed}", path::example(name)),
             },
         };
         mistake(text, format!("`{value}` is not a field path"), help)

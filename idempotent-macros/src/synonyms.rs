@@ -15,6 +15,8 @@ const HTTP: &str = "leave `key` out to use the token of the request; the layer o
                     `.headers([HeaderName::from_static(\"idempotency-key\")])`, `.query_parameter(\"token\")`";
 const ERRORS: &str =
     "every error frees the key, except those that `final_errors = OrderError::is_final` keeps";
+const DELETED: &str =
+    "remove it: every error frees the key, and an answer is kept for `expire = \"5m\"`";
 const MISSING: &str = "remove it: a call without a key is refused, as in `key = \"req.token?\"`";
 const CONDITION: &str =
     "remove it: every call is protected; call a function without `#[idempotent]` for the others";
@@ -70,9 +72,9 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "cache_results"
         | "return_cached"
         | "replay" => Say(STRONG),
-        "on_error" | "on_failure" | "release_on_error" | "delete_on_error" | "del_key"
-        | "delete_key" | "errors" | "retry_on" | "rollback_for" | "no_rollback_for"
-        | "cache_errors" => Say(ERRORS),
+        "on_error" | "on_failure" | "release_on_error" | "delete_on_error" | "errors"
+        | "retry_on" | "rollback_for" | "no_rollback_for" | "cache_errors" => Say(ERRORS),
+        "del_key" | "delete_key" | "delete_key_when_finish" => Say(DELETED),
         "token_name" | "token" | "header" | "header_name" | "param_name" | "allow_param"
         | "parameter_name" | "query" | "token_param" | "token_key" => Say(HTTP),
         "prefix" | "key_prefix" => Say(PREFIX),

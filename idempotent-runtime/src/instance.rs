@@ -107,7 +107,7 @@ impl Idempotency {
     /// # while pay.get().await?.is_none_or(|it| it.head.state != State::Abandoned) {
     /// #     tokio::task::yield_now().await
     /// # }
-    /// let blocked = Filter::new().state(State::Abandoned);
+    /// let blocked = Filter::new().blocked();
     /// let page = idem.store().scan(&blocked, None, 100).await?;
     /// let text = page.records[0].key.as_str(); // shown to an operator, who looks at the bank's books
     ///

@@ -134,7 +134,7 @@ async fn start() -> Result<(), Box<dyn std::error::Error>> {
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[doc(hidden)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;
 pub mod ambient;
 mod answer_policy;

@@ -31,12 +31,10 @@ pub(crate) fn page(rows: Vec<Row>, filter: &Filter, limit: usize) -> Result<Page
             page.skipped += 1;
             continue;
         }
-        if filter.admits_key(&key) && filter.admits_state(head.state) {
-            let bytes = row.integer().map_err(damaged)?.map(i64::cast_unsigned);
-            let ttl = life(row.integer().map_err(damaged)?);
-            if ttl > Duration::ZERO {
-                page.records.push(Listed::new(key, head, ttl, bytes));
-            }
+        let bytes = row.integer().map_err(damaged)?.map(i64::cast_unsigned);
+        let ttl = life(row.integer().map_err(damaged)?);
+        if ttl > Duration::ZERO && filter.admits_key(&key) && filter.admits_head(&head, ttl) {
+            page.records.push(Listed::new(key, head, ttl, bytes));
         }
     }
     if looked_at == limit {

@@ -3,7 +3,7 @@
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::store::{
     Answer, Cursor, Filter, Found, Listed, MemoryOptions, MemoryStore, Next, Page, Record, Seen,
-    Store, StoreError, StoreErrorKind, StoreFuture, Swap, Swapped, Verb, WhenFull,
+    State, Store, StoreError, StoreErrorKind, StoreFuture, Swap, Swapped, Verb, WhenFull,
 };
 use idempotent_runtime::testing::{ManualClock, Subject, contract};
 use std::panic::AssertUnwindSafe;
@@ -37,6 +37,7 @@ enum Flaw {
     StartsAgain,
     ListsAnyKey,
     ListsAnyState,
+    ListsNoneOfTheDead,
     ListsExpired,
     ListsOtherKeys,
 }
@@ -79,6 +80,8 @@ const NOTICED: &[(Flaw, &str, Case)] = noticed! {
     ListsAnyKey: scan_filters_by_operation,
     ListsAnyKey: scan_filters_by_scope,
     ListsAnyState: scan_filters_by_state,
+    ListsAnyState: scan_filters_blocked_keys,
+    ListsNoneOfTheDead: scan_filters_blocked_keys,
     ListsExpired: scan_lists_only_what_lives,
     ListsOtherKeys: listed_keys_lead_back_to_their_records,
 };
@@ -176,6 +179,9 @@ impl Broken {
         };
         let mut page = self.store.scan(filter, after, limit).await?;
         match self.flaw {
+            Flaw::ListsNoneOfTheDead => {
+                page.records.retain(|it| it.head.state != State::Processing)
+            }
             Flaw::ListsTwice => page.records.extend(page.records.first().cloned()),
             Flaw::ListsAllButOne if page.next.is_none() => drop(page.records.pop()),
             Flaw::ListsWithoutSizes => page.records.iter_mut().for_each(|it| it.value_bytes = None),

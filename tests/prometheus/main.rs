@@ -113,6 +113,92 @@ fn dashboard() -> Vec<Query> {
     queries
 }
 
+/// Members of a dashboard, as Grafana 10.2 exports them: those of each object, and no others.
+const DASHBOARD: &[&str] = &[
+    "editable",
+    "panels",
+    "refresh",
+    "schemaVersion",
+    "tags",
+    "templating",
+    "time",
+    "timezone",
+    "title",
+    "uid",
+    "version",
+];
+const ROW: &[&str] = &["collapsed", "gridPos", "id", "panels", "title", "type"];
+const PANEL: &[&str] = &[
+    "datasource",
+    "description",
+    "fieldConfig",
+    "gridPos",
+    "id",
+    "options",
+    "targets",
+    "title",
+    "type",
+];
+const TARGET: &[&str] = &["datasource", "expr", "legendFormat", "refId"];
+const TIMESERIES_OPTIONS: &[&str] = &["legend", "tooltip"];
+const STAT_OPTIONS: &[&str] =
+    &["colorMode", "graphMode", "justifyMode", "orientation", "reduceOptions", "textMode"];
+
+fn assert_members(of: &str, object: &Value, known: &[&str]) {
+    for name in object.as_object().unwrap_or_else(|| panic!("{of} is no object")).keys() {
+        assert!(known.contains(&name.as_str()), "{of}: Grafana has no `{name}` here");
+    }
+}
+
+/// The rectangle of a panel, in cells of the grid: left, top, right, bottom.
+fn area(panel: &Value) -> [u64; 4] {
+    let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().unwrap());
+    [x, y, x + w, y + h]
+}
+
+#[test]
+fn the_dashboard_has_the_structure_of_those_that_grafana_exports() {
+    let dashboard: Value = serde_json::from_str(&read(&monitoring("dashboard.json"))).unwrap();
+    assert_members("the dashboard", &dashboard, DASHBOARD);
+    assert_eq!(dashboard["schemaVersion"], 38, "that of Grafana 10.2");
+    let source = serde_json::json!({"type": "prometheus", "uid": "${datasource}"});
+    let variables = dashboard["templating"]["list"].as_array().unwrap();
+    assert_eq!(variables[0]["type"], "datasource");
+    assert!(variables[1..].iter().all(|it| it["type"] == "query" && it["datasource"] == source));
+    let panels = dashboard["panels"].as_array().unwrap();
+    let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids.len(), panels.len(), "two panels have one id");
+    for (number, panel) in panels.iter().enumerate() {
+        let title = panel["title"].as_str().unwrap();
+        let [left, top, right, bottom] = area(panel);
+        assert!(left < right && right <= 24 && top < bottom, "{title} is not on the grid");
+        for other in panels[..number].iter().map(area) {
+            let beside = right <= other[0] || other[2] <= left;
+            assert!(beside || bottom <= other[1] || other[3] <= top, "{title} is on another panel");
+        }
+        let options = match panel["type"].as_str().unwrap() {
+            "row" => {
+                assert_members(title, panel, ROW);
+                continue;
+            }
+            "timeseries" => TIMESERIES_OPTIONS,
+            "stat" => STAT_OPTIONS,
+            other => panic!("{title}: {other}"),
+        };
+        assert_members(title, panel, PANEL);
+        assert_members(title, &panel["options"], options);
+        assert_members(title, &panel["fieldConfig"], &["defaults", "overrides"]);
+        assert_eq!(panel["datasource"], source, "{title}");
+        let targets = panel["targets"].as_array().unwrap();
+        for target in targets {
+            assert_members(title, target, TARGET);
+            assert_eq!(target["datasource"], source, "{title}");
+        }
+        let names: BTreeSet<_> = targets.iter().map(|it| it["refId"].as_str().unwrap()).collect();
+        assert_eq!(names.len(), targets.len(), "{title}: two targets have one name");
+    }
+}
+
 /// The metrics of `docs/observability.md`, which `documented` compares with the code: those of every
 /// service, and those of consumers.
 fn documented() -> (BTreeSet<String>, BTreeSet<String>) {

@@ -87,7 +87,7 @@ async fn an_operator_resolves_and_forgets_by_listed_keys() {
     let pay = idem.operation("payments.create").key("a{b}|c").hash_tag("acme");
     let attempt = pay.clone().abandon(Abandon::Block).begin().await.unwrap();
     drop(attempt);
-    let blocked = Filter::new().operation("payments.create").state(State::Abandoned);
+    let blocked = Filter::new().operation("payments.create").blocked();
     let found = loop {
         let (page, _) = scan(idem.store(), &blocked, 100).await;
         if let [found] = &page.records[..] {

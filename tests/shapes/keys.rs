@@ -1,5 +1,7 @@
 #![deny(warnings)]
 
+use std::borrow::Cow;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -100,6 +102,23 @@ async fn optional_method(req: Request) -> Result<String, Error> {
     Ok(req.note.unwrap_or_default())
 }
 
+/// An `Option` that a type of its own or a `Cow` leads to.
+struct Reference(Option<String>);
+
+impl Deref for Reference {
+    type Target = Option<String>;
+
+    fn deref(&self) -> &Option<String> {
+        &self.0
+    }
+}
+
+#[idempotent(key = "(newtype.0?, newtype.as_ref()?, cow.as_ref()?)", mode = "strong")]
+async fn optional_inside(newtype: Reference, cow: Cow<'_, Option<u64>>) -> Result<u64, Error> {
+    drop(newtype);
+    Ok(cow.unwrap_or_default())
+}
+
 #[idempotent(key = "user:{req.id}:{{{req.pair.0}}}:{req.note?}", mode = "strong")]
 async fn template(req: Request) -> Result<u64, Error> {
     Ok(req.id)
@@ -159,6 +178,8 @@ pub(crate) async fn main() {
     assert_eq!(tuple_field(request(1)).await.unwrap(), 1);
     assert_eq!(optional(request(1)).await.unwrap(), "note");
     assert_eq!(optional_method(request(1)).await.unwrap(), "note");
+    let reference = Reference(Some("r".to_owned()));
+    assert_eq!(optional_inside(reference, Cow::Owned(Some(3))).await.unwrap(), 3);
     assert_eq!(template(request(1)).await.unwrap(), 1);
     assert_eq!(tuple(request(1)).await.unwrap(), 1);
     assert_eq!(message(request(7)).await.unwrap(), 7);

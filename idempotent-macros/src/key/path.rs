@@ -191,11 +191,7 @@ impl Reader<'_> {
                 let help = match (self.place, &lit.lit) {
                     (Place::Whole, Lit::Bool(_)) => {
                         let what = format!("`{name}` is not a switch");
-                        let example = match name == "fingerprint" {
-                            true => "(req.amount, req.currency)",
-                            false => "req.order_id",
-                        };
-                        return mistake(lit, what, format!("`{name} = \"{example}\"`"));
+                        return mistake(lit, what, format!("`{name} = \"{}\"`", example(name)));
                     }
                     (Place::Whole, _) => format!("`{name} = const {text}`"),
                     (Place::Hole, Lit::Int(_)) => {
@@ -266,8 +262,11 @@ impl Reader<'_> {
                 call,
                 format!("`{}` does not depend on the arguments of the call", source(call)),
                 format!(
-                    "a repeat call has to give the same key, so take it from the request: `{}`",
-                    self.whole("req.order_id")
+                    "a repeat call has to give the same {name}, so take it from the request: `{}`",
+                    self.whole(match self.place {
+                        Place::Whole => example(name),
+                        Place::Member | Place::Hole => "req.order_id",
+                    })
                 ),
             ),
             Expr::Call(call) => mistake(
@@ -331,10 +330,14 @@ impl Reader<'_> {
     /// Help for a computation. `receiver` is the expression that it starts from.
     fn own_method(&self, receiver: &str) -> String {
         let root = root_of(receiver);
+        let (method, call) = match self.name == "fingerprint" {
+            true => ("a method without arguments, which may return a `Fingerprint`,", "payload()"),
+            false => ("a method without arguments", "idempotency_key()"),
+        };
         format!(
-            "add a method without arguments and call it: `{}`; or compute the value in the caller, and \
-             pass it as a parameter",
-            self.whole(&format!("{root}.idempotency_key()"))
+            "add {method} and call it: `{}`; or compute the value in the caller, and pass it as a \
+             parameter",
+            self.whole(&format!("{root}.{call}"))
         )
     }
 
@@ -353,8 +356,17 @@ impl Reader<'_> {
     }
 }
 
+/// A value for an argument that takes a key expression.
+pub(super) fn example(name: &Ident) -> &'static str {
+    match name == "fingerprint" {
+        true => "(req.amount, req.currency)",
+        false => "req.order_id",
+    }
+}
+
 /// The parameter that a path starts from, or `req` where there is none.
 fn root_of(path: &str) -> &str {
+    let path = path.trim_start_matches(['&', '*', '(', ' ']).trim_start_matches("mut ");
     let end = path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
     match &path[..end] {
         "" => "req",

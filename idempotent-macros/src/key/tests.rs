@@ -376,3 +376,48 @@ fn any_words_in_any_order_are_read_soundly() {
     }
     assert!(accepted > 100, "{accepted} of them are keys");
 }
+
+#[test]
+fn mistakes_in_a_fingerprint_offer_a_payload() {
+    let refuses = |value: Expr, what: &str, help: &str| {
+        let read = Key::read(&format_ident!("fingerprint"), &value);
+        let errors = read.expect_err("the fingerprint is accepted").into_iter();
+        let errors: Vec<_> = errors.map(|error| error.to_string()).collect();
+        assert_eq!(errors, [format!("{what}\nhelp: {help}")]);
+    };
+    let own_method = |call: &str| {
+        format!(
+            "add a method without arguments, which may return a `Fingerprint`, and call it: \
+             `fingerprint = {call}`; or compute the value in the caller, and pass it as a parameter"
+        )
+    };
+    refuses(
+        parse_quote!(Fingerprint::of_serialized(&order)),
+        "`fingerprint` cannot call the function `Fingerprint::of_serialized`",
+        &own_method("order.payload()"),
+    );
+    refuses(
+        parse_quote!(order.amount * 100),
+        "`fingerprint` cannot use the operator `*`",
+        &own_method("order.payload()"),
+    );
+    refuses(
+        parse_quote!(|order| hash(&order)),
+        "`fingerprint` cannot hold a closure",
+        &own_method("req.payload()"),
+    );
+    refuses(
+        parse_quote!(|order| order.amount),
+        "`fingerprint` is a path, and not a closure that returns one",
+        "`fingerprint = order.amount`",
+    );
+    let example = "`fingerprint = \"(req.amount, req.currency)\"`";
+    refuses(parse_quote!(""), "`fingerprint` is empty", example);
+    refuses(parse_quote!(true), "`fingerprint` is not a switch", example);
+    refuses(
+        parse_quote!(now()),
+        "`now()` does not depend on the arguments of the call",
+        "a repeat call has to give the same fingerprint, so take it from the request: \
+         `fingerprint = (req.amount, req.currency)`",
+    );
+}

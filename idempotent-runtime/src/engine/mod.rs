@@ -1,6 +1,6 @@
 //! The engine: from a call to its answer.
 //!
-//! It has three rooms, and arrows between them point one way:
+//! It has three folders, and arrows between them point one way:
 //!
 //! ```text
 //! call ────► flight ────► attempt ────► protocol ────► store

@@ -140,12 +140,12 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
     ///
     /// ```
     /// use idempotent_runtime::Idempotency;
-    /// use idempotent_runtime::store::{Filter, State};
+    /// use idempotent_runtime::store::Filter;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let idem = Idempotency::in_memory()?;
-    /// let blocked = Filter::new().operation("payments.create").state(State::Abandoned);
+    /// let blocked = Filter::new().operation("payments.create").blocked();
     /// let mut after = None;
     /// loop {
     ///     let page = idem.store().scan(&blocked, after.as_ref(), 500).await?;

@@ -117,6 +117,19 @@ impl Head {
     pub fn lease_left(&self, ttl: Duration) -> Duration {
         ttl.saturating_sub(self.attempt.claim.linger())
     }
+
+    /// Returns `true` if a record that still lives for `ttl` keeps callers away until an operator
+    /// resolves it: its attempt [blocks](Abandon::Block) the key, and was abandoned, or its process
+    /// died and the lease is over.
+    pub fn is_blocked(&self, ttl: Duration) -> bool {
+        match self.state {
+            State::Abandoned => true,
+            State::Processing => {
+                self.attempt.claim.abandon() == Abandon::Block && self.lease_left(ttl).is_zero()
+            }
+            State::FailedFree | State::FailedFinal | State::Succeeded | State::Taken => false,
+        }
+    }
 }
 
 /// A record as [`load`](super::Store::load) shows it.
@@ -135,6 +148,12 @@ impl Record {
     /// A record as a store reads it.
     pub fn new(head: Head, value: Option<Value>, ttl: Duration) -> Self {
         Self { head, value, ttl }
+    }
+
+    /// Returns `true` if the record keeps callers away until an operator resolves it: see
+    /// [`Head::is_blocked`].
+    pub fn is_blocked(&self) -> bool {
+        self.head.is_blocked(self.ttl)
     }
 }
 

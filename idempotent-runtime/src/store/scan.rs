@@ -13,7 +13,8 @@ pub(crate) const LIMIT_MAX: usize = 10_000;
 /// ```
 /// use idempotent_runtime::store::{Filter, State};
 ///
-/// let blocked = Filter::new().operation("payments.create").scope("acme").state(State::Abandoned);
+/// let blocked = Filter::new().operation("payments.create").scope("acme").blocked();
+/// let answered = Filter::new().operation("payments.create").state(State::Succeeded);
 /// ```
 ///
 /// `Debug` does not show the scope.
@@ -24,6 +25,7 @@ pub struct Filter {
     operation: Option<String>,
     scope: Option<String>,
     state: Option<State>,
+    blocked: bool,
 }
 
 impl Filter {
@@ -56,10 +58,22 @@ impl Filter {
     }
 
     /// Admits records in this state only. It is the state that is written: a
-    /// [`Processing`](State::Processing) record whose lease is over is still one.
+    /// [`Processing`](State::Processing) record whose lease is over is still one. The records that
+    /// wait for an operator are in two states; [`blocked`](Self::blocked) admits both.
     #[must_use]
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state);
+        self
+    }
+
+    /// Admits records only that keep callers away until an operator
+    /// [resolves](crate::RecordHandle::resolve) them: those of attempts with
+    /// [`Abandon::Block`](crate::Abandon::Block) that were [`Abandoned`](State::Abandoned), and those
+    /// that are still [`Processing`](State::Processing) although the lease is over, because the
+    /// process died.
+    #[must_use]
+    pub fn blocked(mut self) -> Self {
+        self.blocked = true;
         self
     }
 
@@ -69,9 +83,10 @@ impl Filter {
         key.parts().is_ok_and(|parts| self.admits_parts(&parts))
     }
 
-    /// `true` if records in this state are admitted, with whichever key.
-    pub fn admits_state(&self, state: State) -> bool {
-        self.state.is_none_or(|wanted| wanted == state)
+    /// `true` if records with this head are admitted that still live for `ttl`, with whichever key.
+    pub fn admits_head(&self, head: &Head, ttl: Duration) -> bool {
+        let in_state = self.state.is_none_or(|wanted| wanted == head.state);
+        in_state && (!self.blocked || head.is_blocked(ttl))
     }
 
     pub(crate) fn admits_parts(&self, parts: &RecordParts<'_>) -> bool {
@@ -108,6 +123,7 @@ impl fmt::Debug for Filter {
             .field("operation", &self.operation)
             .field("scoped", &self.scope.is_some())
             .field("state", &self.state)
+            .field("blocked", &self.blocked)
             .finish()
     }
 }
@@ -151,6 +167,12 @@ impl Listed {
         Self { key, head, ttl, value_bytes }
     }
 
+    /// Returns `true` if the record keeps callers away until an operator resolves it: see
+    /// [`Head::is_blocked`].
+    pub fn is_blocked(&self) -> bool {
+        self.head.is_blocked(self.ttl)
+    }
+
     /// The bytes of the key.
     pub fn key_bytes(&self) -> u64 {
         self.key.as_str().len() as u64
@@ -176,7 +198,9 @@ impl Cursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Abandon;
     use crate::key::Scope;
+    use crate::store::{AttemptId, Claim, Token};
 
     fn key(prefix: &str, operation: &str, scope: [&str; 2]) -> RecordKey {
         let [ambient, own] = scope.map(|scope| match scope {
@@ -219,6 +243,32 @@ mod tests {
         assert!(Filter::new().scope("acme").admits_key(&both));
         assert!(Filter::new().scope("7").admits_key(&both));
         assert!(!Filter::new().scope(7).admits_key(&both), "a number is not a text");
+    }
+
+    #[test]
+    fn blocked_records_are_those_that_only_an_operator_frees() {
+        let lease = Duration::from_secs(10);
+        let linger = Duration::from_secs(60);
+        let head = |state, abandon| {
+            let claim = Claim::Lease { lease, linger, abandon };
+            let token = Token::random();
+            Head {
+                attempt: AttemptId { token, number: 1, fence: 1, fingerprint: None, claim },
+                state,
+            }
+        };
+        let blocked = Filter::new().blocked();
+        let (alive, over) = (linger + Duration::from_millis(1), linger);
+        let processing = head(State::Processing, Abandon::Block);
+        assert!(blocked.admits_head(&processing, over));
+        assert!(!blocked.admits_head(&processing, alive), "its attempt runs");
+        assert!(!blocked.admits_head(&head(State::Processing, Abandon::Retry), over), "is free");
+        assert!(blocked.admits_head(&head(State::Abandoned, Abandon::Block), over));
+        for state in [State::FailedFree, State::FailedFinal, State::Succeeded, State::Taken] {
+            assert!(!blocked.admits_head(&head(state, Abandon::Block), over), "{state:?}");
+        }
+        let abandoned = blocked.state(State::Abandoned);
+        assert!(!abandoned.admits_head(&processing, over), "conditions go together");
     }
 
     #[test]

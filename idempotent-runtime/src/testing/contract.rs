@@ -183,6 +183,7 @@ macro_rules! __contract_cases {
         scan_filters_by_operation
         scan_filters_by_scope
         scan_filters_by_state
+        scan_filters_blocked_keys
         scan_lists_only_what_lives
         listed_keys_lead_back_to_their_records
         begin_follows_the_table

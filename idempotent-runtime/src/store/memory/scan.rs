@@ -151,7 +151,9 @@ impl MemoryStore {
             }
             drop(opened);
             let admitted = |found: &Listed| match found.key.parts() {
-                Ok(parts) => filter.admits_parts(&parts) && filter.admits_state(found.head.state),
+                Ok(parts) => {
+                    filter.admits_parts(&parts) && filter.admits_head(&found.head, found.ttl)
+                }
                 Err(_) => {
                     page.skipped += 1;
                     false

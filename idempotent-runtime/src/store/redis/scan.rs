@@ -77,10 +77,10 @@ impl Server {
         // Sent together: a connection puts into one message what is there to be sent.
         for found in super::join(keys.into_iter().map(|key| self.head(key))).await {
             match found {
-                Ok(Some(found)) if filter.admits_state(found.head.state) => {
+                Ok(Some(found)) if filter.admits_head(&found.head, found.ttl) => {
                     page.records.push(found)
                 }
-                // Expired since it was named, or in another state.
+                // Expired since it was named, or of another kind.
                 Ok(_) => {}
                 Err(Failed::Answered(error)) if error.kind() == StoreErrorKind::Undecodable => {
                     page.skipped += 1;

@@ -2,7 +2,7 @@
 
 use super::Subject;
 use super::bench::{
-    Bench, RETENTION, answered, asking, asking_for_a_window, asking_to_block, own_key, value,
+    Bench, LEASE, RETENTION, answered, asking, asking_for_a_window, asking_to_block, own_key, value,
 };
 use crate::key::{Encoded, Parts, RecordKey, Scope};
 use crate::protocol::{Failure, Forgotten, Updated};
@@ -211,6 +211,32 @@ pub async fn scan_filters_by_state(subject: &dyn Subject) {
     let filter = Filter::new().operation(&operation);
     for (state, key) in expected {
         bench.assert_listed(&filter.clone().state(state), 100, &[key]).await;
+    }
+}
+
+/// A filter for blocked keys admits those of attempts that were abandoned and of processes that died,
+/// and not those that run, may be taken over, or have ended.
+pub async fn scan_filters_blocked_keys(subject: &dyn Subject) {
+    let Some(bench) = scanning(subject).await else { return };
+    let operation = own_operation();
+    let [abandoned, died, free, answered, runs] =
+        [0, 1, 2, 3, 4].map(|number| bench.with_key(key_of(&operation, number)));
+    let attempt = abandoned.granted(&asking_to_block()).await;
+    assert_eq!(abandoned.abandon(&attempt).await, Updated::Done);
+    died.granted(&asking_to_block()).await;
+    free.granted(&asking()).await;
+    let attempt = answered.granted(&asking_to_block()).await;
+    answered.complete(&attempt, b"answer").await;
+    let filter = Filter::new().operation(&operation);
+    let blocked = filter.clone().blocked();
+    bench.assert_listed(&blocked, 100, &[abandoned.key.clone()]).await;
+    let keys = [abandoned.key, died.key, free.key, answered.key];
+    subject.step(&keys, LEASE).await;
+    runs.granted(&asking_to_block()).await;
+    bench.assert_listed(&blocked, 100, &keys[..2]).await;
+    bench.assert_listed(&blocked.state(State::Processing), 100, &keys[1..2]).await;
+    for (key, found) in bench.listed(&filter, 100).await {
+        assert_eq!(found.is_blocked(), keys[..2].contains(&key), "{found:?}");
     }
 }
 

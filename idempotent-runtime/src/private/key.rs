@@ -1,0 +1,84 @@
+//! The key of a call, encoded.
+
+use crate::key::{Encoded, KeyPart, KeyWriter, Parts};
+use std::fmt;
+
+/// Encodes a key that is one part.
+pub fn key<K: KeyPart + ?Sized>(part: &K) -> Encoded {
+    Encoded::of(part)
+}
+
+/// Encodes a key that is one optional part.
+pub fn optional_key<K: KeyPart>(part: &Option<K>) -> Encoded {
+    Encoded::of_optional(part)
+}
+
+/// The value of a path that ends in `?`.
+pub fn option<O: IsOption>(value: &O) -> &Option<O::Part> {
+    value.as_option()
+}
+
+/// Values of paths that end in `?`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an `Option`, so its path does not end in `?`",
+    label = "not an `Option`",
+    note = "if it always has a value, remove the `?`",
+    note = "if there is an `Option` inside, go on to it: `.0?` for the field of a newtype, `.as_ref()?` for \
+            what dereferences to one"
+)]
+pub trait IsOption {
+    /// The type of `Some`.
+    type Part;
+
+    /// Returns itself.
+    fn as_option(&self) -> &Option<Self::Part>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<K> IsOption for Option<K> {
+    type Part = K;
+
+    fn as_option(&self) -> &Option<K> {
+        self
+    }
+}
+
+macro_rules! lead_to_an_option {
+    ($($type:ty),+) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<O: IsOption + ?Sized> IsOption for $type {
+            type Part = O::Part;
+
+            fn as_option(&self) -> &Option<O::Part> {
+                (**self).as_option()
+            }
+        }
+    )+};
+}
+
+lead_to_an_option!(&O, &mut O, Box<O>, std::rc::Rc<O>, std::sync::Arc<O>);
+
+/// The ambient token.
+pub fn ambient_key() -> Encoded {
+    Encoded::ambient()
+}
+
+/// Starts a tuple.
+pub fn tuple() -> Parts {
+    Parts::tuple()
+}
+
+/// Starts a template.
+pub fn template() -> Parts {
+    Parts::template()
+}
+
+/// A value whose key part is the text that it displays, for `#[key_part(display)]`.
+#[derive(Debug)]
+pub struct Displayed<'a, T: ?Sized>(pub &'a T);
+
+impl<T: fmt::Display + ?Sized> KeyPart for Displayed<'_, T> {
+    fn encode(&self, key: &mut KeyWriter) {
+        key.display(self.0);
+    }
+}

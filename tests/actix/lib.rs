@@ -1,0 +1,1 @@
+//! Nothing: the program of the page is part of the test.
