@@ -229,7 +229,7 @@ pub async fn scan_filters_blocked_keys(subject: &dyn Subject) {
     answered.complete(&attempt, b"answer").await;
     let filter = Filter::new().operation(&operation);
     let blocked = filter.clone().blocked();
-    bench.assert_listed(&blocked, 100, &[abandoned.key.clone()]).await;
+    bench.assert_listed(&blocked, 100, std::slice::from_ref(&abandoned.key)).await;
     let keys = [abandoned.key, died.key, free.key, answered.key];
     subject.step(&keys, LEASE).await;
     runs.granted(&asking_to_block()).await;
