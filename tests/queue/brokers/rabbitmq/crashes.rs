@@ -30,39 +30,45 @@ impl Distant {
         Self { url: url.to_owned(), name: queue.name.clone(), queue: queue.into(), dead, parked }
     }
 
-    /// Asks the broker until it answers, as a producer does: connections break when it restarts, and when the machine
+    /// The queue, over a connection that is made again after it broke: when the server restarts, and when the machine
     /// has paused this process for longer than heartbeats may be missing.
-    async fn answered<T>(&self, ask: impl AsyncFn(&Queue) -> lapin::Result<T>) -> T {
+    async fn queue(&self) -> tokio::sync::MutexGuard<'_, Queue> {
         let mut queue = self.queue.lock().await;
         let mut patience = Patience::usual();
-        loop {
-            let answer = match queue.reconnect().await {
-                Ok(()) => ask(&queue).await,
-                Err(error) => Err(error),
-            };
-            match answer {
-                Ok(answer) => return answer,
-                Err(error) => assert!(!patience.is_over(), "the broker does not answer: {error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        while let Err(error) = queue.reconnect().await {
+            again(&mut patience, &error).await;
         }
+        queue
     }
 
     async fn ready(&self, name: &str) -> Option<u32> {
-        self.answered(async |queue| queue.try_ready(name).await).await
+        let mut patience = Patience::usual();
+        loop {
+            let ready = self.queue().await.try_ready(name).await;
+            match ready {
+                Ok(ready) => return ready,
+                Err(error) => again(&mut patience, &error).await,
+            }
+        }
     }
 
     /// Moves what has arrived in a queue to those seen before.
     async fn arrived(&self, suffix: &str, seen: &Mutex<Vec<Message>>) -> Vec<Message> {
         let name = format!("{}.{suffix}", self.name);
         if self.ready(&name).await > Some(0) {
-            let queue = self.queue.lock().await;
+            let queue = self.queue().await;
             while let Some(delivery) = queue.take(&name).await {
                 seen.lock().unwrap().push(read(delivery));
             }
         }
         seen.lock().unwrap().clone()
     }
+}
+
+/// Pauses before the broker is asked again.
+async fn again(patience: &mut Patience, error: &lapin::Error) {
+    assert!(!patience.is_over(), "the broker does not answer: {error}");
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 impl Broker for Distant {
@@ -74,9 +80,15 @@ impl Broker for Distant {
 
     async fn send(&self, message: Message) {
         let properties = BasicProperties::default().with_headers(headers(message.headers()));
-        // Sent again with the same key: if the broker has it twice, its body runs once.
-        self.answered(async |queue| queue.try_send(message.payload(), properties.clone()).await)
-            .await;
+        let mut patience = Patience::usual();
+        loop {
+            let sent = self.queue().await.try_send(message.payload(), properties.clone()).await;
+            match sent {
+                Ok(()) => return,
+                // Sent again with the same key, as producers do: if the broker has it twice, its body runs once.
+                Err(error) => again(&mut patience, &error).await,
+            }
+        }
     }
 
     async fn deliveries(&self) -> RabbitMqDeliveries {

@@ -116,8 +116,10 @@ impl Queue {
         match channel.queue_declare(name.into(), options, FieldTable::default()).await {
             Ok(queue) => Ok(Some(queue.message_count())),
             Err(error) => match error.kind() {
-                // One whose node is starting is not found either.
-                ErrorKind::ProtocolError(refusal) if refusal.get_message().contains("no queue") => {
+                // One whose node is starting is not found either, in other words.
+                ErrorKind::ProtocolError(refusal)
+                    if refusal.get_message().as_str().contains("no queue") =>
+                {
                     Ok(None)
                 }
                 _ => Err(error),
