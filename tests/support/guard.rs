@@ -175,7 +175,8 @@ impl Guard {
     pub(crate) fn start(&mut self, ready: &str) -> bool {
         let process = self.order("start").parse().expect("a process id");
         self.server = Some(process);
-        let mut patience = Patience::usual();
+        // On a busy machine, RabbitMQ takes minutes to read what it had on disk.
+        let mut patience = Patience::of(Duration::from_secs(300));
         while !self.log().contains(ready) {
             if !is_running(process) {
                 self.reap();
