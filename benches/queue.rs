@@ -3,7 +3,8 @@
 //! `cargo bench -p idempotent-queue-tests --features broker-tests --bench queue`. Needs NATS, RabbitMQ and Redis; the
 //! servers are started by the benchmark. All consumers handle 64 messages at a time and acknowledge each of them in the
 //! same way: confirmed on NATS. The one by hand sends the same two commands to Redis for each message as a call does: `SET
-//! NX GET PX` before its body, and after it a script that compares and sets, on one connection; the bare one sends none.
+//! NX GET PX` before its body, and after it a script that compares and sets, on one connection; the bare one sends none, and
+//! the calling one calls the idempotent function, so that the rest is what a [`Consumer`] adds.
 //! They take turns in short rounds, so that all see the same machine; a figure is the median over the rounds, with the
 //! lowest and the highest behind it. A ratio is that of throughput: 1.00 is as fast.
 #![allow(missing_docs, clippy::print_stdout)]
@@ -32,7 +33,6 @@ const ROUNDS: usize = 7;
 const MESSAGES: usize = 10_000;
 const CONCURRENCY: usize = 64;
 const HOUR: u64 = 3_600_000;
-const LAST_READ: Duration = Duration::from_millis(2_500);
 
 /// Completes only what the same attempt began, as a call has to.
 static COMPLETE: LazyLock<Script> = LazyLock::new(|| {
@@ -47,6 +47,8 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 /// A queue that is filled for each round.
 trait Queue: Sync {
     const NAME: &'static str;
+    /// The time that the last read of a consumer takes, which may still take messages.
+    const LAST_READ: Duration = Duration::from_millis(100);
 
     fn publisher(&self) -> impl Publisher;
     fn destination(&self) -> String;
@@ -118,30 +120,40 @@ async fn with_two_commands(queue: &impl Queue, redis: &MultiplexedConnection) {
     queue.by_hand(body).await;
 }
 
+/// A consumer by hand whose body is the idempotent function.
+async fn by_calls(queue: &impl Queue, idem: &Idempotency) {
+    let body = |key: String| {
+        let call = idem.scope(async move { handle(&key).await });
+        async { assert!(call.await.is_ok()) }
+    };
+    queue.by_hand(body).await;
+}
+
 async fn measure<Q: Queue>(queue: Q) {
     let store = RedisStore::connect(shared_redis()).await.unwrap();
     let idem = Idempotency::builder().store(store).build().unwrap();
     let client = Client::open(shared_redis()).unwrap();
     let redis = client.get_multiplexed_async_connection().await.unwrap();
-    let (mut to_hand, mut to_bare, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    let [mut to_hand, mut to_calls, mut to_bare, mut rates] = [const { Vec::new() }; 4];
     for round in 0..=ROUNDS {
-        let mut times = [Duration::ZERO; 3];
+        let mut times = [Duration::ZERO; 4];
         for (turn, time) in times.iter_mut().enumerate() {
             fill(&queue).await;
             let started = Instant::now();
             match turn {
                 0 => with_two_commands(&queue, &redis).await,
                 1 => idempotently(&queue, &idem).await,
+                2 => by_calls(&queue, &idem).await,
                 _ => queue.by_hand(|_| std::future::ready(())).await,
             }
             *time = started.elapsed();
-            // The last read of a consumer of a Redis stream ends after it, and may still take entries.
-            tokio::time::sleep(LAST_READ).await;
+            tokio::time::sleep(Q::LAST_READ).await;
         }
         // The first round opens connections.
         if round > 0 {
-            let [by_hand, ours, bare] = times.map(|time| time.as_secs_f64());
+            let [by_hand, ours, calls, bare] = times.map(|time| time.as_secs_f64());
             to_hand.push(by_hand / ours);
+            to_calls.push(calls / ours);
             to_bare.push(bare / ours);
             rates.push(MESSAGES as f64 / ours);
         }
@@ -151,7 +163,8 @@ async fn measure<Q: Queue>(queue: Q) {
         (values[values.len() / 2], values[0], values[values.len() - 1])
     };
     let (rate, ..) = figure(&mut rates);
-    for (floor, ratios) in [("by hand", &mut to_hand), ("bare", &mut to_bare)] {
+    let floors = [("by hand", &mut to_hand), ("calling", &mut to_calls), ("bare", &mut to_bare)];
+    for (floor, ratios) in floors {
         let (median, lowest, highest) = figure(ratios);
         println!(
             "  {:<16} floor: {floor:<8} {rate:>7.0}/s   ratio {median:.2} ({lowest:.2} to {highest:.2})",
@@ -293,6 +306,8 @@ impl Streams {
 
 impl Queue for Streams {
     const NAME: &'static str = "Redis Streams";
+    // It waits in the server.
+    const LAST_READ: Duration = Duration::from_millis(2_500);
 
     fn publisher(&self) -> impl Publisher {
         redis_streams::StreamPublisher::new(shared_redis()).unwrap()

@@ -108,6 +108,7 @@ pub mod rabbitmq;
 pub mod redis_streams;
 pub mod schedule;
 pub mod settlement;
+mod unpanicked;
 
 pub use consumer::Consumer;
 pub use decode::Decode;

@@ -53,6 +53,12 @@ pub struct Pauses {
 }
 
 impl Pauses {
+    /// Pauses of which none is longer than the limit, and the longest is not shorter than the first.
+    pub(crate) fn at_most(limit: Duration, first: Duration, longest: Duration) -> Self {
+        let first = first.min(limit);
+        Self { first, longest: longest.clamp(first, limit) }
+    }
+
     /// The pause after so many failures.
     pub fn after(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1).min(31);
@@ -182,6 +188,14 @@ mod tests {
         assert_eq!(settle(&report), Settlement::Stop);
         report.calls = 2;
         assert_eq!(settle(&report), Settlement::Ack);
+    }
+
+    #[test]
+    fn pauses_keep_to_their_limit() {
+        let [short, limit, long] = [1, 2, 3].map(Duration::from_secs);
+        assert_eq!(Pauses::at_most(limit, long, short), Pauses { first: limit, longest: limit });
+        assert_eq!(Pauses::at_most(limit, short, long), Pauses { first: short, longest: limit });
+        assert_eq!(Pauses::at_most(limit, short, short), Pauses { first: short, longest: short });
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, Body, handle, in_time, message};
 use crate::watched::{Broker, Watched, WatchedDelivery};
-use idempotent_queue::{Deliveries, QueueError};
+use idempotent_queue::{Deliveries, Delivery as _, QueueError};
 use idempotent_runtime::testing::Verb;
 use idempotent_runtime::{Config, Error};
 use std::future::ready;
@@ -105,6 +105,59 @@ async fn a_handler_that_blocks_does_not_hold_up_its_heartbeat() {
     release.send(()).unwrap();
     in_time(consumes).await.unwrap().unwrap();
     assert_eq!(bench.counts(), [1, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_signal_that_is_not_answered_holds_up_neither_its_message_nor_others() {
+    let bench = Bench::new();
+    for key in ["a", "b"] {
+        bench.queue.send(message(key, Body::Succeeds));
+    }
+    let source = Watched::new(&bench.queue);
+    let (seen, broker) = (Arc::clone(&source.seen), Arc::clone(&source.broker));
+    *broker.lock().unwrap() = Broker::IsSilent;
+    let gate = bench.store.hold(Verb::Complete);
+    let consumer = bench.consumer().heartbeat(Duration::from_millis(1));
+    let consumes = tokio::spawn(consumer.run(source, handle));
+    gate.arrived(2).await;
+    until(|| seen.signals() == 2).await;
+    *broker.lock().unwrap() = Broker::Answers;
+    gate.open();
+    until(|| bench.counts() == [2, 0, 0, 0]).await;
+    consumes.abort();
+}
+
+#[tokio::test]
+async fn a_signal_that_panics_is_one_that_was_missed() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Succeeds));
+    let source = Watched::new(&bench.queue);
+    let (seen, broker) = (Arc::clone(&source.seen), Arc::clone(&source.broker));
+    *broker.lock().unwrap() = Broker::Panics;
+    let gate = bench.store.hold(Verb::Complete);
+    let consumer = bench.consumer().heartbeat(Duration::from_millis(1));
+    let consumes = tokio::spawn(consumer.run(source, handle));
+    until(|| seen.signals() > 3).await;
+    gate.open();
+    until(|| bench.counts() == [1, 0, 0, 0]).await;
+    consumes.abort();
+}
+
+/// The delivery is with the task that signals at that moment.
+#[tokio::test]
+async fn a_consumer_that_is_dropped_while_it_signals_leaves_its_message_to_the_broker() {
+    let bench = Bench::new();
+    bench.queue.send(message("a", Body::Waits));
+    let source = Watched::new(&bench.queue);
+    let (seen, broker) = (Arc::clone(&source.seen), Arc::clone(&source.broker));
+    *broker.lock().unwrap() = Broker::IsSilent;
+    let consumer = bench.consumer().heartbeat(Duration::from_millis(1));
+    let consumes = tokio::spawn(consumer.run(source, handle));
+    until(|| seen.signals() == 1).await;
+    consumes.abort();
+    let mut again = bench.queue.deliveries();
+    let delivery = in_time(again.next()).await.unwrap().unwrap();
+    assert_eq!(delivery.message().deliveries(), Some(2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@
 //! closes it however that process ends. The shell then ends the server and removes its directory. Statics,
 //! which are never dropped, can hold servers for this reason.
 
+use crate::patience::Patience;
 use crate::redis::{TempDirectory, signal};
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -11,10 +12,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// Time limit for what a server does by itself: start, end, stop.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use std::time::Duration;
 
 /// Reads orders from its standard input, and answers each with a line. Arguments: the signal that ends the server,
 /// the directory, and the server's command.
@@ -177,14 +175,15 @@ impl Guard {
     pub(crate) fn start(&mut self, ready: &str) -> bool {
         let process = self.order("start").parse().expect("a process id");
         self.server = Some(process);
-        let started = Instant::now();
+        // On a busy machine, RabbitMQ takes minutes to read what it had on disk.
+        let mut patience = Patience::of(Duration::from_secs(300));
         while !self.log().contains(ready) {
             if !is_running(process) {
                 self.reap();
                 return false;
             }
             let log = self.log();
-            assert!(started.elapsed() < PATIENCE, "the server does not start:\n{log}");
+            assert!(!patience.is_over(), "the server does not start:\n{log}");
             std::thread::sleep(Duration::from_millis(5));
         }
         true
@@ -282,9 +281,9 @@ pub fn children_of(parent: u32) -> Vec<u32> {
 
 /// Waits for a condition, without a runtime.
 pub(crate) fn wait_until(condition: impl Fn() -> bool) {
-    let started = Instant::now();
+    let mut patience = Patience::usual();
     while !condition() {
-        assert!(started.elapsed() < PATIENCE, "the condition did not come true");
+        assert!(!patience.is_over(), "the condition did not come true");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -17,6 +17,7 @@ pub mod load;
 pub mod mariadb;
 pub mod monitor;
 pub mod nats;
+pub mod patience;
 pub mod pgbouncer;
 pub mod plan;
 pub mod postgres;
@@ -33,11 +34,12 @@ pub mod worker;
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, State, Store};
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
 use idempotent_runtime::{Config, Error, Idempotency, Mode, Operation};
+use patience::Patience;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub const LEASE: Duration = Duration::from_secs(30);
 pub const EXPIRE: Duration = Duration::from_secs(300);
@@ -162,11 +164,11 @@ pub fn pick<T>(usual: T, long: T) -> T {
     if std::env::var_os("LONG_TESTS").is_some() { long } else { usual }
 }
 
-/// Waits for a condition. A minute is far beyond what any of them needs.
+/// Waits for a condition.
 pub async fn until(mut condition: impl FnMut() -> bool) {
-    let give_up = Instant::now() + Duration::from_secs(60);
+    let mut patience = Patience::usual();
     while !condition() {
-        assert!(Instant::now() < give_up, "the condition did not come true");
+        assert!(!patience.is_over(), "the condition did not come true");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -174,9 +176,9 @@ pub async fn until(mut condition: impl FnMut() -> bool) {
 /// Waits for `future`, and moves the clock on which it pauses.
 pub async fn while_time_passes<F: Future>(advance: impl Fn(Duration), future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
-    let give_up = Instant::now() + Duration::from_secs(60);
+    let mut patience = Patience::usual();
     loop {
-        assert!(Instant::now() < give_up, "the future did not end");
+        assert!(!patience.is_over(), "the future did not end");
         tokio::select! {
             output = &mut future => return output,
             () = tokio::time::sleep(Duration::from_millis(1)) => {
@@ -188,9 +190,9 @@ pub async fn while_time_passes<F: Future>(advance: impl Fn(Duration), future: F)
 
 /// Waits for a condition that takes a look at something.
 pub async fn until_async<F: Future<Output = bool>>(mut condition: impl FnMut() -> F) {
-    let give_up = Instant::now() + Duration::from_secs(60);
+    let mut patience = Patience::usual();
     while !condition().await {
-        assert!(Instant::now() < give_up, "the condition did not come true");
+        assert!(!patience.is_over(), "the condition did not come true");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::calls::Terms;
 use crate::journal::{Journal, What};
+use crate::patience::Patience;
 use crate::plan::Mix;
 use crate::redis::signal;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Orders of a worker: its only argument, as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -120,9 +121,9 @@ impl Worker {
     /// Stops it where it is; [`go_on`](Self::go_on) lets it continue.
     pub fn pause(&self) {
         signal(self.child.id(), "STOP");
-        let give_up = Instant::now() + Duration::from_secs(60);
+        let mut patience = Patience::usual();
         while !is_stopped(self.child.id()) {
-            assert!(Instant::now() < give_up, "worker {} does not stop", self.process);
+            assert!(!patience.is_over(), "worker {} does not stop", self.process);
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -138,12 +139,12 @@ impl Worker {
 
     /// Waits until it ends by itself.
     pub async fn ended(&mut self) -> ExitStatus {
-        let give_up = Instant::now() + Duration::from_secs(120);
+        let mut patience = Patience::of(Duration::from_secs(120));
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < give_up, "worker {} does not end", self.process);
+            assert!(!patience.is_over(), "worker {} does not end", self.process);
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }

@@ -41,6 +41,11 @@ pub(crate) struct Outage {
 }
 
 impl Conditions {
+    /// An outage of this dependency is on.
+    pub(crate) fn is_out(mut self, of: Dependency) -> bool {
+        self.outage(of).is_on()
+    }
+
     pub(crate) fn outage(&mut self, of: Dependency) -> &mut Outage {
         match of {
             Dependency::Store => &mut self.store,
@@ -52,6 +57,11 @@ impl Conditions {
     /// The time before which nothing is fetched, if that is still to come.
     pub(crate) fn no_fetch_before(&self) -> Option<Instant> {
         self.no_start_before().max(self.source.until())
+    }
+
+    /// Handlers may start.
+    pub(crate) fn lets_start(&self) -> bool {
+        self.phase < Phase::Draining && self.no_start_before().is_none()
     }
 
     /// The time before which no handler starts, if that is still to come: it could not be recorded, or not

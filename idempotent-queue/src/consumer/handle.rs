@@ -1,21 +1,17 @@
 //! One try to handle a message: counted if it was delivered too often, decoded, handled, and judged.
 
-use super::heartbeat::Heartbeat;
+use super::heartbeat::HeldDelivery;
 use super::tally::{self, Tally};
 use super::work::Work;
 use crate::settlement::{Ended, settlement};
+use crate::unpanicked::{text, unpanicked};
 use crate::{Decode, Delivery, Message, Settlement, observe};
 use idempotent_runtime::ambient::{self, Ambient, CallReport};
 use idempotent_runtime::{ErrorKind, Mode};
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
-use tokio::task::{JoinError, JoinHandle};
-use tracing::{Instrument, Span};
 
 /// The answer to a message.
 pub(super) struct Answer {
@@ -53,16 +49,13 @@ type End = (Result<(), String>, Option<CallReport>);
 
 /// Handles a message once. `retries` is the number of tries before this one for which it stayed in hand.
 pub(super) async fn handle<D, C, M, H, F, T, E>(
-    work: &Arc<Work<C, H>>,
-    delivery: &mut D,
-    heartbeat: &mut Heartbeat<'_>,
-    span: &Span,
+    work: &Work<C, H>,
+    delivery: &mut HeldDelivery<'_, D>,
     retries: u64,
 ) -> Answer
 where
     D: Delivery,
     C: Decode<M>,
-    M: Send + 'static,
     H: Fn(M) -> F + Send + Sync + 'static,
     F: Future<Output = Result<T, E>> + Send + 'static,
     E: fmt::Display,
@@ -74,30 +67,27 @@ where
     };
     // Before anything else is done with the message, which may end the process.
     let Some(tally) = Tally::of(&work.settings, message, &ambient, deliveries) else {
-        return call(work, delivery, heartbeat, span, ambient, deliveries).await;
+        return call(work, delivery, ambient, deliveries).await;
     };
-    let counted = match heartbeat.during(delivery, tally.begin()).await {
+    let counted = match delivery.during(tally.begin()).await {
         Ok(counted) => counted,
         Err(answer) => return answer,
     };
-    let answer = call(work, delivery, heartbeat, span, ambient, deliveries).await;
-    heartbeat.during(delivery, tally::end(counted, &answer)).await;
+    let answer = call(work, delivery, ambient, deliveries).await;
+    delivery.during(tally::end(counted, &answer)).await;
     answer
 }
 
 /// Decodes a message, and calls its handler.
 async fn call<D, C, M, H, F, T, E>(
-    work: &Arc<Work<C, H>>,
-    delivery: &mut D,
-    heartbeat: &mut Heartbeat<'_>,
-    span: &Span,
+    work: &Work<C, H>,
+    delivery: &mut HeldDelivery<'_, D>,
     ambient: Ambient,
     deliveries: Option<u64>,
 ) -> Answer
 where
     D: Delivery,
     C: Decode<M>,
-    M: Send + 'static,
     H: Fn(M) -> F + Send + Sync + 'static,
     F: Future<Output = Result<T, E>> + Send + 'static,
     E: fmt::Display,
@@ -112,22 +102,16 @@ where
         Ok(Err(error)) => return Answer::dead("undecodable", error),
         Ok(Ok(argument)) => argument,
     };
-    let call = {
-        let work = Arc::clone(work);
-        async move {
-            let handled = async {
-                let result = (work.handler)(argument).await;
-                result.map(drop).map_err(|error| text(&error))
-            };
-            work.settings.idem.scope(ambient::reported(ambient, handled)).await
-        }
-    };
-    // In a task of its own: one that blocks does not hold up its heartbeat, and a panic is an answer. The
-    // broker would not deliver a message again whose connection lives on.
-    let call = Call(tokio::spawn(call.instrument(span.clone())));
-    let end = heartbeat.during(delivery, call).await;
+    // In a box: each function that takes a future by value holds it twice, and all of that would be moved to the task.
+    let handled = Box::pin(async {
+        let result = (work.handler)(argument).await;
+        result.map(drop).map_err(|error| text(&error))
+    });
+    let call = work.settings.idem.scope(ambient::reported(ambient, handled));
+    // A panic is an answer: the broker would not deliver a message again whose connection lives on.
+    let end = delivery.during(unpanicked(call)).await;
     observe::handled(&work.settings.name, started);
-    judge(work, deliveries, end.ok())
+    judge(work, deliveries, end)
 }
 
 /// Decides on a message by the end of its handler. `None` if that panicked.
@@ -179,28 +163,5 @@ fn deliveries(message: &Message, retries: u64) -> Option<u64> {
     match (message.deliveries(), retries) {
         (None, 0) => None,
         (counted, retries) => Some(counted.unwrap_or(1).saturating_add(retries)),
-    }
-}
-
-/// The text of an error, which a bad implementation cannot turn into a panic.
-fn text(error: &impl fmt::Display) -> String {
-    catch_unwind(AssertUnwindSafe(|| error.to_string()))
-        .unwrap_or_else(|_| "the error cannot be displayed".to_owned())
-}
-
-/// A handler in a task of its own, which ends with the task that waits for it.
-struct Call(JoinHandle<End>);
-
-impl Future for Call {
-    type Output = Result<End, JoinError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.0).poll(context)
-    }
-}
-
-impl Drop for Call {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }

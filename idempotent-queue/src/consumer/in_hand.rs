@@ -6,13 +6,14 @@
 
 use super::conditions::Dependency;
 use super::handle::{Answer, handle};
-use super::heartbeat::Heartbeat;
+use super::heartbeat::{Heartbeats, HeldDelivery};
 use super::order::Turn;
 use super::status::Told;
 use super::work::Work;
 use crate::{Decode, Delivery, QueueError, Reason, Settlement};
 use std::fmt;
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -43,39 +44,42 @@ struct Tries {
 /// Handles a delivery and settles it.
 pub(super) async fn take<D, C, M, H, F, T, E>(
     work: Arc<Work<C, H>>,
-    mut delivery: D,
+    heartbeats: Arc<Heartbeats<D>>,
+    delivery: D,
     mut turn: Turn,
 ) -> Consequence
 where
     D: Delivery,
     C: Decode<M>,
-    M: Send + 'static,
     H: Fn(M) -> F + Send + Sync + 'static,
     F: Future<Output = Result<T, E>> + Send + 'static,
     E: fmt::Display,
 {
     let _counted = work.status.takes();
-    let mut heartbeat = Heartbeat::new(&work.settings);
+    let mut delivery = HeldDelivery::new(&heartbeats, &work.settings, delivery);
     let mut tries = Tries::default();
     loop {
-        let may_start = work.may_start(&mut turn);
-        let Some(permit) = heartbeat.during(&mut delivery, may_start).await else {
-            give_back(&work, delivery).await;
+        let permit = match work.starts_at_once(&turn) {
+            Some(permit) => Some(permit),
+            None => delivery.during(work.may_start(&mut turn)).await,
+        };
+        let Some(permit) = permit else {
+            give_back(&work, delivery.into_delivery()).await;
             return Consequence::GoesOn;
         };
         let span = work.span(delivery.message());
-        let tried = handle(&work, &mut delivery, &mut heartbeat, &span, tries.failed);
+        let tried = handle(&work, &mut delivery, tries.failed);
         let answer = tried.instrument(span.clone()).await;
         drop(permit);
         learn(&work, &answer);
         if let Some(until) = stays_until(&work, &answer, &turn, &mut tries) {
-            if !heartbeat.during(&mut delivery, waits(&work, until)).await {
-                give_back(&work, delivery).await;
+            if !delivery.during(waits(&work, until)).await {
+                give_back(&work, delivery.into_delivery()).await;
                 return Consequence::GoesOn;
             }
             continue;
         }
-        settle(&work, delivery, &answer).instrument(span).await;
+        settle(&work, delivery.into_delivery(), &answer).instrument(span).await;
         return match answer.settlement {
             Settlement::Stop => Consequence::Stops(answer.error),
             _ if answer.is_shutting_down => Consequence::Ends,
@@ -144,22 +148,24 @@ async fn waits<C, H>(work: &Work<C, H>, until: Instant) -> bool {
 
 /// Returns a message that was not handled to the broker.
 async fn give_back<C, H>(work: &Work<C, H>, delivery: impl Delivery) {
-    let back = delivery.again(work.settings.pauses.first);
+    let back = pin!(delivery.again(work.settings.pauses.first));
     settled(work, Told::Again, back).await;
 }
 
 async fn settle<C, H>(work: &Work<C, H>, delivery: impl Delivery, answer: &Answer) {
     let reason = |code| Reason::new(code, &*answer.error);
     match answer.settlement {
-        Settlement::Ack => settled(work, Told::Ack, delivery.ack()).await,
-        Settlement::Again { after } => settled(work, Told::Again, delivery.again(after)).await,
+        Settlement::Ack => settled(work, Told::Ack, pin!(delivery.ack())).await,
+        Settlement::Again { after } => {
+            settled(work, Told::Again, pin!(delivery.again(after))).await;
+        }
         Settlement::DeadLetter { code } => {
             let reason = reason(code);
-            settled(work, Told::DeadLetter, delivery.dead_letter(&reason)).await;
+            settled(work, Told::DeadLetter, pin!(delivery.dead_letter(&reason))).await;
         }
         Settlement::Park { code } => {
             let reason = reason(code);
-            settled(work, Told::Park, delivery.park(&reason)).await;
+            settled(work, Told::Park, pin!(delivery.park(&reason))).await;
         }
         Settlement::Pause | Settlement::Stop => give_back(work, delivery).await,
     }
@@ -169,7 +175,8 @@ async fn settle<C, H>(work: &Work<C, H>, delivery: impl Delivery, answer: &Answe
 async fn settled<C, H>(
     work: &Work<C, H>,
     told: Told,
-    settlement: impl Future<Output = Result<(), QueueError>>,
+    // Not by value, which would hold it twice.
+    settlement: Pin<&mut impl Future<Output = Result<(), QueueError>>>,
 ) {
     let (consumer, outcome): (&str, _) = (&work.settings.name, told.as_str());
     let result = timeout(SETTLED_WITHIN, settlement).await.unwrap_or_else(|_| {

@@ -2,6 +2,7 @@
 //!
 //! `run` is the loop, which has one task for each delivery. `in_hand` is that task: it waits for its turn
 //! (`order`) and for a handler that may start (`work`), has the message handled (`handle`), and settles it.
+//! Another task signals meanwhile to the broker for all of them (`heartbeat`).
 //! `tally` counts the tries of a message that was delivered too often.
 //! `status` is what both have learnt of store and broker (`conditions`).
 
@@ -165,8 +166,7 @@ impl<C> Consumer<C> {
     /// second, and a minute.
     #[must_use]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        let first = first.min(LONGEST);
-        self.settings.pauses = Pauses { first, longest: longest.clamp(first, LONGEST) };
+        self.settings.pauses = Pauses::at_most(LONGEST, first, longest);
         self
     }
 

@@ -53,6 +53,11 @@ impl Turn {
         Ok(())
     }
 
+    /// No message is before this one.
+    pub(super) fn has_come(&self) -> bool {
+        self.before.is_none()
+    }
+
     /// The message has a key, whose order is kept.
     pub(super) fn is_ordered(&self) -> bool {
         self.behind.is_some()

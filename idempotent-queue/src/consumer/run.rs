@@ -3,6 +3,7 @@
 use super::Consumer;
 use super::conditions::{Dependency, Phase};
 use super::handle::Answer;
+use super::heartbeat::Heartbeats;
 use super::in_hand::{Consequence, reject, take};
 use super::order::{Chains, Turn};
 use super::prepare::prepare;
@@ -41,6 +42,8 @@ where
     };
     status.enters(Phase::Running);
     let work = Arc::new(Work::new(settings, status, decoder, handler, prepared));
+    let heartbeats = Arc::new(Heartbeats::new());
+    let _task = heartbeats.start(&work);
     let mut changes = work.status.watch();
     let mut chains = Chains::default();
     // Dropped, it ends its tasks, and their deliveries go back to the broker.
@@ -80,7 +83,9 @@ where
                         work.status.answers(Dependency::Source);
                         let task = Arc::clone(&work);
                         match turn(&work, &mut chains, delivery.message()) {
-                            Ok(turn) => tasks.spawn(take(task, delivery, turn)),
+                            Ok(turn) => {
+                                tasks.spawn(take(task, Arc::clone(&heartbeats), delivery, turn))
+                            }
                             Err(answer) => tasks.spawn(reject(task, delivery, answer)),
                         };
                     }

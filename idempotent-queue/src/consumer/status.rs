@@ -81,6 +81,10 @@ impl Status {
 
     /// An outage is over, if there was one.
     pub(super) fn answers(&self, dependency: Dependency) {
+        // Each message says so several times: the lock for changes is for those that change something.
+        if !self.conditions().is_out(dependency) {
+            return;
+        }
         self.change(|conditions| conditions.outage(dependency).ends());
     }
 

@@ -48,6 +48,16 @@ impl<C, H> Work<C, H> {
         }
     }
 
+    /// The permit of a handler that may start without a wait.
+    pub(super) fn starts_at_once(&self, turn: &Turn) -> Option<SemaphorePermit<'_>> {
+        if !turn.has_come() {
+            return None;
+        }
+        let permit = self.handlers.try_acquire().ok()?;
+        // With the permit, as below.
+        self.status.conditions().lets_start().then_some(permit)
+    }
+
     /// Waits until a handler may start. `None` if the message has to go back: the consumer drains, or a
     /// message before this one went back.
     pub(super) async fn may_start(&self, turn: &mut Turn) -> Option<SemaphorePermit<'_>> {

@@ -40,6 +40,7 @@ pub struct NatsDeliveries {
     places: Arc<Places>,
     /// Subjects of a stream that is made if it is missing.
     create: Option<Vec<String>>,
+    prefetch: usize,
     /// A permit for each delivery that the server may have in flight.
     free: Arc<Semaphore>,
     pulling: Pulling,
@@ -58,8 +59,8 @@ impl NatsDeliveries {
         let places = Arc::new(Places::of(&stream, &consumer));
         let names = Names { stream, consumer };
         // Until the terms are known.
-        let free = Arc::new(Semaphore::new(1));
-        Self { context, names, places, create: None, free, pulling: Pulling::Closed }
+        let (prefetch, free) = (1, Arc::new(Semaphore::new(1)));
+        Self { context, names, places, create: None, prefetch, free, pulling: Pulling::Closed }
     }
 
     /// Sets the subject of dead letters, which a stream must keep. Default:
@@ -94,7 +95,8 @@ impl Deliveries for NatsDeliveries {
     async fn prepare(&mut self, terms: &Terms) -> Result<Prepared, PrepareError> {
         let Self { context, names, places, create, .. } = self;
         let prepared = prepare::prepare(context, names, places, create.as_deref(), terms).await?;
-        self.free = Arc::new(Semaphore::new(terms.prefetch.clamp(1, Semaphore::MAX_PERMITS)));
+        self.prefetch = terms.prefetch.clamp(1, Semaphore::MAX_PERMITS);
+        self.free = Arc::new(Semaphore::new(self.prefetch));
         self.pulling = Pulling::Closed;
         Ok(prepared)
     }
@@ -104,7 +106,7 @@ impl Deliveries for NatsDeliveries {
             let failed = match &mut self.pulling {
                 Pulling::Closed => {
                     let (context, names) = (self.context.clone(), self.names.clone());
-                    let opening = Pull::open(context, names, Arc::clone(&self.free));
+                    let opening = Pull::open(context, names, Arc::clone(&self.free), self.prefetch);
                     self.pulling = Pulling::Opening(Box::pin(opening));
                     continue;
                 }

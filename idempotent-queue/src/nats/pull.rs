@@ -2,8 +2,8 @@
 //!
 //! One request at a time asks for as many messages as the consumer has room for: the messages in hand and
 //! those that may still come are never more than the terms allow. The next request is sent when the last
-//! one is used up. It asks for all that has become free meanwhile, so a busy consumer gets its messages in
-//! batches.
+//! one is used up. It asks for all that has become free meanwhile, and waits a moment for a quarter of them to be, so a
+//! busy consumer gets its messages in batches.
 //!
 //! ```text
 //!             room                     message, the last one
@@ -33,6 +33,9 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 const EXPIRES: Duration = Duration::from_secs(30);
 /// The time after which the server says that a request without messages is still there.
 const HEARTBEAT: Duration = Duration::from_secs(5);
+/// The time for which a request waits for others to be settled while some are in hand: one request for each would cost
+/// a message more than anything else.
+const GATHERS: Duration = Duration::from_millis(1);
 /// The time between two looks at the connection, which may have been lost and made again.
 const LOOK: Duration = Duration::from_millis(250);
 /// The time for which a client that is not connected is waited for, until it is an error.
@@ -44,6 +47,8 @@ pub(super) struct Pull {
     consumer: Consumer<pull::Config>,
     limits: Limits,
     free: Arc<Semaphore>,
+    /// The number of messages that are worth a request while others are in hand.
+    enough: u32,
     /// The number of a request follows it, so that the end of an older one is not taken for its own.
     inbox: String,
     replies: Subscriber,
@@ -85,6 +90,7 @@ impl Pull {
         context: Context,
         names: Names,
         free: Arc<Semaphore>,
+        prefetch: usize,
     ) -> Result<Self, QueueError> {
         let info = names.consumer_info(&context).await.map_err(|error| match absent(&error) {
             true => QueueError::new(format!(
@@ -101,7 +107,9 @@ impl Pull {
         let inbox = client.new_inbox();
         let replies = client.subscribe(format!("{inbox}.*")).await.map_err(QueueError::new)?;
         let consumer = Consumer::new(config, info, context);
-        Ok(Self { client, consumer, limits, free, inbox, replies, request: None, requests: 0 })
+        let enough = u32::try_from(prefetch / 4).unwrap_or(u32::MAX).max(1);
+        let (request, requests) = (None, 0);
+        Ok(Self { client, consumer, limits, free, enough, inbox, replies, request, requests })
     }
 
     /// Waits for a message. Its permit is to be kept until it is settled.
@@ -156,6 +164,7 @@ impl Pull {
         }
         // It is never closed.
         drop(self.free.acquire().await);
+        let _ = timeout(GATHERS, self.free.acquire_many(self.enough)).await;
         // What is sent while there is no connection is kept by the client, and all of it is sent later.
         let connected = async {
             loop {

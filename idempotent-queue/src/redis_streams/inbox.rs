@@ -4,6 +4,7 @@
 
 use super::entry::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -22,6 +23,17 @@ pub(super) struct Inbox {
     /// A consumer waits for an entry.
     is_asked: bool,
     has_ended: bool,
+    /// The number of entries that the reader waits to be wanted, if it does.
+    reader_waits_for: Option<usize>,
+    /// The claimer waits until an entry is wanted.
+    claimer_waits: bool,
+}
+
+/// The tasks that have something to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Awake {
+    pub(super) reader: bool,
+    pub(super) claimer: bool,
 }
 
 /// A delivery of an entry, which tells it from those before and after it.
@@ -54,6 +66,8 @@ impl Inbox {
             in_hand: 0,
             is_asked: false,
             has_ended: false,
+            reader_waits_for: None,
+            claimer_waits: false,
         }
     }
 
@@ -65,6 +79,29 @@ impl Inbox {
     /// The number of entries that may be fetched: none unless a consumer waits for one.
     pub(super) fn wanted(&self) -> usize {
         if self.is_asked { self.room() } else { 0 }
+    }
+
+    /// The number of entries that are worth a read while others are in hand.
+    pub(super) fn enough(&self) -> usize {
+        (self.prefetch / 4).max(1)
+    }
+
+    /// The reader waits until so many entries are wanted.
+    pub(super) fn reader_waits_for(&mut self, wanted: usize) {
+        self.reader_waits_for = Some(wanted);
+    }
+
+    /// The claimer has something to do only once an entry is wanted.
+    pub(super) fn claimer_waits(&mut self) {
+        self.claimer_waits = true;
+    }
+
+    /// Returns the tasks whose wait is over, each once. Settled messages are many, and mostly wake none.
+    pub(super) fn awake(&mut self) -> Awake {
+        let wanted = self.wanted();
+        let reader = self.reader_waits_for.take_if(|least| wanted >= *least).is_some();
+        let claimer = wanted > 0 && mem::take(&mut self.claimer_waits);
+        Awake { reader, claimer }
     }
 
     fn room(&self) -> usize {
@@ -180,6 +217,25 @@ mod tests {
         assert_eq!(inbox.wanted(), 2);
         let too_many = inbox.arrive(vec![entry("3-0"), entry("4-0"), entry("5-0")]);
         assert_eq!(too_many.iter().map(|entry| &*entry.id).collect::<Vec<_>>(), ["5-0"]);
+    }
+
+    #[test]
+    fn a_task_is_woken_once_when_what_it_waits_for_is_there() {
+        let (none, all) =
+            (Awake { reader: false, claimer: false }, Awake { reader: true, claimer: true });
+        let mut inbox = Inbox::new(8);
+        inbox.ask(true);
+        assert_eq!(inbox.awake(), none, "nobody waits");
+        let entries = (0..8).map(|id| entry(&id.to_string())).collect();
+        inbox.arrive(entries);
+        (0..8).for_each(|_| drop(inbox.next().unwrap()));
+        inbox.reader_waits_for(inbox.enough());
+        assert_eq!(inbox.awake(), none, "there is no room");
+        inbox.leave();
+        assert_eq!(inbox.awake(), none, "one is not worth a read");
+        inbox.claimer_waits();
+        inbox.leave();
+        assert_eq!([inbox.awake(), inbox.awake()], [all, none]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::entry::Entry;
 use super::error::queue_error;
 use super::group::{Group, Keep, Kept};
-use super::inbox::{Delivered, Inbox};
+use super::inbox::{Awake, Delivered, Inbox};
 use super::link::PAUSES;
 use crate::QueueError;
 use redis::RedisError;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Pages of pending entries that are looked through at once.
 const MOST_PAGES: usize = 100;
@@ -25,6 +25,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const TIDY: Duration = Duration::from_secs(600);
 /// The shortest time between two looks.
 const SOONEST: Duration = Duration::from_millis(20);
+/// The time for which a read waits for others to be settled while some are in hand: one read for each would cost a
+/// message more than anything else.
+const GATHERS: Duration = Duration::from_millis(1);
 /// The longest pause, for which a clock always has room.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3_600);
 
@@ -73,9 +76,21 @@ impl Source {
 
     /// Makes room for another delivery.
     pub(super) fn leave(&self) {
-        self.inbox().leave();
-        self.reads.notify_one();
-        self.claims.notify_one();
+        let awake = {
+            let mut inbox = self.inbox();
+            inbox.leave();
+            inbox.awake()
+        };
+        self.wake(awake);
+    }
+
+    fn wake(&self, awake: Awake) {
+        if awake.reader {
+            self.reads.notify_one();
+        }
+        if awake.claimer {
+            self.claims.notify_one();
+        }
     }
 
     /// Delivers an entry again after a pause.
@@ -140,9 +155,12 @@ struct Asked<'a>(&'a Source);
 
 impl<'a> Asked<'a> {
     fn of(source: &'a Source) -> Self {
-        source.inbox().ask(true);
-        source.reads.notify_one();
-        source.claims.notify_one();
+        let awake = {
+            let mut inbox = source.inbox();
+            inbox.ask(true);
+            inbox.awake()
+        };
+        source.wake(awake);
         Self(source)
     }
 }
@@ -153,21 +171,36 @@ impl Drop for Asked<'_> {
     }
 }
 
+/// Waits until entries are wanted, and a moment longer until they are worth a read. `None` at the end of the source.
+async fn wanted(source: &Source) -> Option<usize> {
+    let mut has_gathered = false;
+    loop {
+        let wanted = {
+            let mut inbox = source.inbox();
+            if inbox.has_ended() {
+                return None;
+            }
+            let (wanted, enough) = (inbox.wanted(), inbox.enough());
+            if wanted >= enough || (wanted > 0 && has_gathered) {
+                return Some(wanted);
+            }
+            inbox.reader_waits_for(if wanted == 0 { 1 } else { enough });
+            wanted
+        };
+        let more = source.reads.notified();
+        has_gathered = wanted > 0;
+        if has_gathered {
+            let _ = timeout(GATHERS, more).await;
+        } else {
+            more.await;
+        }
+    }
+}
+
 /// Reads entries while a consumer asks for them, until the end of the source.
 async fn read(source: Arc<Source>) {
     let mut failures = 0;
-    loop {
-        let (wanted, has_ended) = {
-            let inbox = source.inbox();
-            (inbox.wanted(), inbox.has_ended())
-        };
-        if has_ended {
-            return;
-        }
-        if wanted == 0 {
-            source.reads.notified().await;
-            continue;
-        }
+    while let Some(wanted) = wanted(&source).await {
         match source.group.read(wanted).await {
             Ok(entries) => {
                 failures = 0;
@@ -203,8 +236,12 @@ async fn claim(source: Arc<Source>) {
     let mut from = None;
     loop {
         let (has_ended, is_wanted, due_at) = {
-            let inbox = source.inbox();
-            (inbox.has_ended(), inbox.wanted() > 0, inbox.earliest())
+            let mut inbox = source.inbox();
+            let is_wanted = inbox.wanted() > 0;
+            if !is_wanted {
+                inbox.claimer_waits();
+            }
+            (inbox.has_ended(), is_wanted, inbox.earliest())
         };
         if has_ended {
             return;

@@ -166,8 +166,7 @@ impl Schedule {
     /// second, and a minute.
     #[must_use]
     pub fn backoff(mut self, first: Duration, longest: Duration) -> Self {
-        let first = first.min(LONGEST);
-        self.settings.pauses = Pauses { first, longest: longest.clamp(first, LONGEST) };
+        self.settings.pauses = Pauses::at_most(LONGEST, first, longest);
         self
     }
 

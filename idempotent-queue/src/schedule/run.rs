@@ -2,14 +2,13 @@
 
 use super::catch_up::Known;
 use super::{Period, ScheduleError, Settings};
+use crate::unpanicked::{text, unpanicked};
 use idempotent_runtime::ambient::{self, Ambient};
 use idempotent_runtime::{Abandon, Error, ErrorKind, Mode, OnUnrecorded, Operation};
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
@@ -340,24 +339,4 @@ fn operation(settings: &Settings, period: Period) -> Operation<'_> {
         None => operation,
         Some(max_run) => operation.max_run(max_run),
     }
-}
-
-/// The text of an error, which a bad implementation cannot turn into a panic.
-fn text(error: &impl fmt::Display) -> String {
-    catch_unwind(AssertUnwindSafe(|| error.to_string()))
-        .unwrap_or_else(|_| "the error cannot be displayed".to_owned())
-}
-
-/// The output of a future; `None` if it panicked. It is not polled again.
-async fn unpanicked<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        // Nothing of the future is looked at after a panic.
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(output)) => Poll::Ready(Some(output)),
-            Err(_) => Poll::Ready(None),
-        }
-    })
-    .await
 }

@@ -16,6 +16,7 @@ use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use support::patience::Patience;
 use support::redis::{RedisServer, TempDirectory, shared_redis};
 use support::worker::Worker;
 use support::{size, until_async};
@@ -130,7 +131,7 @@ impl<B: InProcesses> Site<B> {
 
 /// Ends a test whose messages are never settled. Groups of consumers wait for members that died.
 pub(crate) async fn in_time<F: Future>(settles: F) -> F::Output {
-    let settled = tokio::time::timeout(Duration::from_secs(180), settles).await;
+    let settled = Patience::of(Duration::from_secs(180)).wait_for(settles).await;
     settled.expect("the messages are settled")
 }
 

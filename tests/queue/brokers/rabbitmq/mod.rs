@@ -17,10 +17,18 @@ use lapin::options::{
     QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ErrorKind};
 use std::sync::{Arc, Mutex};
 use support::rabbitmq::{queue_name, shared_rabbitmq};
 use support::until_async;
+
+/// A connection, with a channel on which the broker confirms messages.
+async fn connect(server: &str) -> lapin::Result<(Connection, Channel)> {
+    let connection = Connection::connect(server, ConnectionProperties::default()).await?;
+    let channel = connection.create_channel().await?;
+    channel.confirm_select(ConfirmSelectOptions::default()).await?;
+    Ok((connection, channel))
+}
 
 /// A queue of a test's own, and a connection beside that of the adapter. Deleted with this value, so that a
 /// server outlives many runs.
@@ -47,12 +55,17 @@ impl Queue {
 
     /// A name, without its queue.
     async fn missing_on(server: &str, url: &str) -> Self {
-        let connection =
-            Connection::connect(server, ConnectionProperties::default()).await.unwrap();
-        let channel = connection.create_channel().await.unwrap();
-        channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+        let (connection, channel) = connect(server).await.unwrap();
         let rabbit = RabbitMq::connect(url).await.unwrap();
         Self { server: server.to_owned(), rabbit, name: queue_name(), connection, channel }
+    }
+
+    /// Makes a broken connection again.
+    async fn reconnect(&mut self) -> lapin::Result<()> {
+        if !self.connection.status().connected() || !self.channel.status().connected() {
+            (self.connection, self.channel) = connect(&self.server).await?;
+        }
+        Ok(())
     }
 
     fn deliveries(&self) -> RabbitMqDeliveries {
@@ -79,19 +92,39 @@ impl Queue {
     }
 
     async fn send(&self, payload: &[u8], properties: BasicProperties) {
+        self.try_send(payload, properties).await.unwrap();
+    }
+
+    /// Sends a message, and waits until the broker has confirmed it. After an error the broker may have it.
+    async fn try_send(&self, payload: &[u8], properties: BasicProperties) -> lapin::Result<()> {
         let (to, options) = (self.name.as_str().into(), BasicPublishOptions::default());
         let properties = properties.with_delivery_mode(2);
-        let sent = self.channel.basic_publish("".into(), to, options, payload, properties).await;
-        assert!(sent.unwrap().await.unwrap().is_ack());
+        let sent = self.channel.basic_publish("".into(), to, options, payload, properties).await?;
+        assert!(sent.await?.is_ack());
+        Ok(())
     }
 
     /// The number of messages of a queue that nobody has in hand. `None` if there is no such queue.
     async fn ready(&self, name: &str) -> Option<u32> {
+        self.try_ready(name).await.unwrap()
+    }
+
+    async fn try_ready(&self, name: &str) -> lapin::Result<Option<u32>> {
         // The broker closes a channel that asks for a missing queue.
-        let channel = self.connection.create_channel().await.unwrap();
+        let channel = self.connection.create_channel().await?;
         let options = QueueDeclareOptions::durable().passive();
-        let declared = channel.queue_declare(name.into(), options, FieldTable::default()).await;
-        declared.ok().map(|queue| queue.message_count())
+        match channel.queue_declare(name.into(), options, FieldTable::default()).await {
+            Ok(queue) => Ok(Some(queue.message_count())),
+            Err(error) => match error.kind() {
+                // One whose node is starting is not found either, in other words.
+                ErrorKind::ProtocolError(refusal)
+                    if refusal.get_message().as_str().contains("no queue") =>
+                {
+                    Ok(None)
+                }
+                _ => Err(error),
+            },
+        }
     }
 
     /// Takes a message from a queue, if there is one.
