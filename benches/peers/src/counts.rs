@@ -1,9 +1,11 @@
 //! Counts per call that do not depend on the speed of the machine.
 
 use crate::capture::capture;
+use crate::command::runtime;
+use crate::field::{Field, line_up};
 use crate::servers::Server;
 use crate::subject::{Contestant, Load, Phase};
-use crate::workload::fresh_ids;
+use crate::workload::{Body, VALUE_BYTES, fresh_ids};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;
@@ -89,4 +91,49 @@ pub fn allocations(server: &Path) -> Result<Vec<Allocations>, String> {
         return Err(failed(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
     serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))
+}
+
+/// Allocations of a process since it started.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocated {
+    /// The number of allocations.
+    pub count: usize,
+    /// Bytes that were allocated.
+    pub bytes: usize,
+}
+
+/// One task, so that what is allocated for a task and for the list of times does not count.
+const COUNTED: Load = Load { tasks: 1, each: 5_000 };
+
+/// Counts allocations of every contestant with the allocator of this process, and returns them as JSON.
+///
+/// # Errors
+/// The server does not start.
+pub fn count_allocations(
+    server: &Path,
+    allocated: &dyn Fn() -> Allocated,
+) -> Result<String, String> {
+    let counted = runtime()?.block_on(async {
+        let server = Server::start(server).await?;
+        let contestants = line_up(&server, &Body::of_size(VALUE_BYTES), Field::All).await?;
+        let mut all = Vec::new();
+        for contestant in &contestants {
+            let (warm, ids) = (fresh_ids(COUNTED.calls()), fresh_ids(COUNTED.calls()));
+            for phase in Phase::ALL {
+                contestant.run(phase, warm, COUNTED).await;
+                let before = allocated();
+                contestant.run(phase, ids, COUNTED).await;
+                let after = allocated();
+                let per_call = |count: usize| count as f64 / COUNTED.calls() as f64;
+                all.push(Allocations {
+                    name: contestant.name.to_owned(),
+                    phase: phase.name().to_owned(),
+                    count: per_call(after.count - before.count),
+                    bytes: per_call(after.bytes - before.bytes),
+                });
+            }
+        }
+        Ok::<_, String>(all)
+    })?;
+    serde_json::to_string(&counted).map_err(|error| error.to_string())
 }

@@ -1,6 +1,9 @@
 //! Goals, and what was measured.
 
 use crate::field::{FENCED, KIT, PACKED, PLAIN, PRODUCT, SAME};
+use crate::http::{MEMORY, REDIS, Row};
+use crate::memory::Memory;
+use crate::plan::OnServer;
 use crate::rounds::Measured;
 use crate::statistics::Summary;
 use crate::subject::Phase;
@@ -103,6 +106,49 @@ pub fn of_latency(measured: &Measured) -> Vec<Goal> {
     vec![
         most("p50 one by one, first execution, of plain commands", 1.10, p50(Phase::First)),
         most("p50 one by one, replay, of `SET NX GET`", 1.05, p50(Phase::Replay)),
+    ]
+}
+
+/// All goals of a server.
+pub fn of_server(results: &OnServer) -> Vec<Goal> {
+    let mut goals = of_throughput(&results.crowd, results.swaps);
+    let many = results.tasks.iter().find(|measured| measured.load.tasks == 1024);
+    let many = many.and_then(|it| it.ratio(Phase::First, PRODUCT, SAME, |sample| sample.rate));
+    let least = |name: &str, limit, measured| {
+        let limit = Limit::AtLeast(limit);
+        Goal { name: name.to_owned(), limit, measured }
+    };
+    let http = |name, phase| {
+        let mut rows = results.http.iter();
+        rows.find(|row| row.name == name && row.phase == phase).map(|Row { ratio, .. }| *ratio)
+    };
+    goals.push(least("first execution, 1,024 tasks, of the same commands raw", 0.85, many));
+    goals.extend(of_latency(&results.alone));
+    goals.push(least(
+        "`run_batch` of 1,000 keys, of two pipelines",
+        0.80,
+        Some(results.batches.ratio),
+    ));
+    goals.push(least("HTTP, memory, of the bare service", 0.75, http(MEMORY, Phase::First)));
+    goals.push(least("HTTP, Redis, of the bare service", 0.45, http(REDIS, Phase::First)));
+    goals.push(least("HTTP, Redis, replay, of the bare service", 0.60, http(REDIS, Phase::Replay)));
+    goals.push(Goal {
+        name: "last of 10,000 waiters, of a bare subscription".to_owned(),
+        limit: Limit::AtMost(1.30),
+        measured: Some(results.waiters.ratio),
+    });
+    goals
+}
+
+/// The goals of the memory store.
+pub fn of_memory(memory: &Memory) -> Vec<Goal> {
+    let most = |name: &str, measured| {
+        let limit = Limit::AtMost(1.60);
+        Goal { name: name.to_owned(), limit, measured: Some(measured) }
+    };
+    vec![
+        most("memory store, first execution, of its floor", memory.first.ratio),
+        most("memory store, replay, of its floor", memory.replay.ratio),
     ]
 }
 

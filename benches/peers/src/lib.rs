@@ -6,21 +6,26 @@
 
 pub mod batch;
 pub mod capture;
+pub mod command;
 pub mod counts;
 pub mod field;
 pub mod floors;
 pub mod goals;
 pub mod http;
+pub mod machine;
 pub mod memory;
 pub mod options;
 pub mod packer;
 pub mod peers;
+pub mod plan;
 pub mod product;
 pub mod quick;
+pub mod report;
 pub mod rounds;
 pub mod servers;
 pub mod statistics;
 pub mod subject;
+pub mod svg;
 pub mod table;
 pub mod usage;
 pub mod waiters;

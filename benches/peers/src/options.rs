@@ -10,7 +10,7 @@ scripts/bench --full          also 10 million records, values of 1 MB, and more 
 
 --servers DIR     every file of DIR whose name ends in `-server`, beside the machine's
                   redis-server and those of REDIS_SERVERS_UNDER_TEST
---only TEXT       servers whose path contains TEXT
+--only TEXT       servers whose path contains TEXT; may be given more than once
 --rounds N        rounds that are counted
 --output DIR      writes benchmarks.md and benchmarks.svg into DIR instead of docs/";
 
@@ -32,8 +32,8 @@ pub struct Options {
     pub extent: Extent,
     /// A directory with servers.
     pub servers: Option<PathBuf>,
-    /// A part of the paths of the servers that are measured.
-    pub only: Option<String>,
+    /// Parts of the paths of the servers that are measured; none for all.
+    pub only: Vec<String>,
     /// Rounds that are counted, if they are not those of the extent.
     pub rounds: Option<usize>,
     /// The directory of the report.
@@ -49,7 +49,7 @@ impl Options {
         let mut options = Self {
             extent: Extent::Usual,
             servers: None,
-            only: None,
+            only: Vec::new(),
             rounds: None,
             output: PathBuf::from("docs"),
         };
@@ -60,7 +60,7 @@ impl Options {
                 "--quick" => options.extent = Extent::Quick,
                 "--full" => options.extent = Extent::Full,
                 "--servers" => options.servers = Some(value()?.into()),
-                "--only" => options.only = Some(value()?),
+                "--only" => options.only.push(value()?),
                 "--output" => options.output = value()?.into(),
                 "--rounds" => options.rounds = Some(positive(&value()?)?),
                 _ => return Err(format!("there is no option `{argument}`\nhelp:\n{USAGE}")),
@@ -90,7 +90,7 @@ mod tests {
         let options = parse("--quick --rounds 3 --only redis-8 --servers /opt").unwrap();
         assert_eq!(options.extent, Extent::Quick);
         assert_eq!(options.rounds, Some(3));
-        assert_eq!(options.only.as_deref(), Some("redis-8"));
+        assert_eq!(options.only, ["redis-8"]);
         assert_eq!(options.servers, Some(PathBuf::from("/opt")));
     }
 
