@@ -33,9 +33,13 @@ pub fn run(options: &Options) -> Result<(), String> {
         }),
         Extent::Usual | Extent::Full => {
             let plan = Plan::new(options.extent, options.rounds);
-            let results = runtime.block_on(plan.run(&servers))?;
-            save(&options.output.join("benchmarks.md"), &report::write(&results))?;
-            save(&options.output.join("benchmarks.svg"), &svg::draw(&results.servers))?;
+            let mut results = plan.start();
+            for path in &servers {
+                results.servers.push(runtime.block_on(plan.on(path))?);
+                // After each server, so that a run that is cut short has written what it measured.
+                save(&options.output.join("benchmarks.md"), &report::write(&results))?;
+                save(&options.output.join("benchmarks.svg"), &svg::draw(&results.servers))?;
+            }
             println!("{}", report::targets(&results).trim());
             Ok(())
         }

@@ -1,10 +1,11 @@
 //! The memory store against a concurrent map, on one thread.
 
+use crate::product::create;
 use crate::statistics::Summary;
-use crate::workload::{Body, Order, VALUE_BYTES, check, fresh_ids, from_json, json};
+use crate::workload::{Body, VALUE_BYTES, check, fresh_ids, from_json, json};
 use dashmap::DashMap;
+use idempotent_runtime::Idempotency;
 use idempotent_runtime::store::MemoryStore;
-use idempotent_runtime::{Error, Idempotency, idempotent};
 use rand::Rng as _;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -30,11 +31,6 @@ pub struct Compared {
     pub product: Summary,
     /// The time of a call over that of the floor.
     pub ratio: Summary,
-}
-
-#[idempotent(key = "id", expire = 3600, mode = "strong", name = "orders.create", with = idem)]
-async fn create(idem: &Idempotency, id: u64, body: &Body) -> Result<Order, Error> {
-    Ok(body.run(id))
 }
 
 /// Measures in alternating rounds. Every round starts with empty stores.

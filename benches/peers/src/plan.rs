@@ -13,7 +13,7 @@ use crate::servers::Server;
 use crate::subject::Load;
 use crate::waiters::{self, Waiters};
 use crate::workload::{Body, VALUE_BYTES};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Calls of a turn where the number of tasks is varied.
 const CALLS: u64 = 10_240;
@@ -86,9 +86,9 @@ impl Plan {
             axis_rounds: (rounds / 2).max(3),
             tasks: if full { &[2, 4, 8, 16, 32, 64, 128, 512, 1024] } else { &[4, 16, 64, 1024] },
             sizes: if full {
-                &[64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20]
+                &[64, 256, 1_000, 4_000, 16_000, 64_000, 256_000, 1_000_000]
             } else {
-                &[64, 1 << 10, 16 << 10, 128 << 10, 1 << 20]
+                &[64, 1_000, 16_000, 128_000, 1_000_000]
             },
             records: if full {
                 &[1_000, 10_000, 100_000, 1_000_000, 10_000_000]
@@ -98,24 +98,22 @@ impl Plan {
         }
     }
 
-    /// Measures on every server.
-    ///
-    /// # Errors
-    /// A server does not start, or the product does not send the commands of a begin and a complete.
-    pub async fn run(&self, servers: &[PathBuf]) -> Result<Results, String> {
-        let mut results = Vec::new();
-        for path in servers {
-            results.push(self.on(path).await?);
-        }
+    /// Measures the memory store. Servers are added with [`on`](Self::on).
+    pub fn start(&self) -> Results {
         progress("memory store");
-        let rounds = self.rounds;
-        let memory = tokio::task::spawn_blocking(move || memory::measure(4 * rounds)).await;
-        let memory = memory.map_err(|error| error.to_string())?;
-        let (rounds, axis_rounds) = (self.rounds, self.axis_rounds);
-        Ok(Results { rounds, axis_rounds, servers: results, memory })
+        Results {
+            rounds: self.rounds,
+            axis_rounds: self.axis_rounds,
+            servers: Vec::new(),
+            memory: memory::measure(4 * self.rounds),
+        }
     }
 
-    async fn on(&self, path: &Path) -> Result<OnServer, String> {
+    /// Measures on a server.
+    ///
+    /// # Errors
+    /// The server does not start, or the product does not send the commands of a begin and a complete.
+    pub async fn on(&self, path: &Path) -> Result<OnServer, String> {
         let server = Server::start(path).await?;
         let label = server.label().to_owned();
         let step = |what: &str| progress(&format!("{label}: {what}"));

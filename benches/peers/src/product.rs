@@ -1,4 +1,4 @@
-//! The product: an attributed function on Redis.
+//! The product: an attributed function.
 
 use crate::capture::capture;
 use crate::floors::Commands;
@@ -9,7 +9,7 @@ use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Error, Idempotency, idempotent};
 
 #[idempotent(key = "id", expire = 3600, mode = "strong", name = "orders.create", with = idem)]
-async fn create(idem: &Idempotency, id: u64, body: &Body) -> Result<Order, Error> {
+pub(crate) async fn create(idem: &Idempotency, id: u64, body: &Body) -> Result<Order, Error> {
     Ok(body.run(id))
 }
 
