@@ -3,6 +3,7 @@
 use crate::goals::Swaps;
 use crate::usage::number;
 use crate::workload::EXPIRE;
+use redis::AsyncConnectionConfig;
 use redis::aio::MultiplexedConnection;
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -113,7 +114,9 @@ impl Server {
         let client = redis::Client::open(url(port)).map_err(|error| failed(&error.to_string()))?;
         let started = Instant::now();
         let connection = loop {
-            match client.get_multiplexed_async_connection().await {
+            // To remove a million records takes longer than answers to calls may take.
+            let patient = AsyncConnectionConfig::new().set_response_timeout(Some(START));
+            match client.get_multiplexed_async_connection_with_config(&patient).await {
                 Ok(connection) => break connection,
                 Err(error) if started.elapsed() > START => return Err(failed(&error.to_string())),
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
