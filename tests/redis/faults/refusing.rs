@@ -22,11 +22,10 @@ async fn assert_refused(process: &Process, kind: ErrorKind, code: &str) {
 }
 
 /// The same of a key whose last call failed: its record is replaced, by a script.
-async fn assert_refused_again(process: &Process, kind: ErrorKind, code: &str) {
+async fn assert_refused_again(process: &Process, kind: ErrorKind) {
     let freed = process.idem.operation("op").key("freed");
     let error = freed.run(async { Ok::<u8, Error>(1) }).await.unwrap_err();
     assert_eq!((error.kind(), error.body()), (kind, BodyRun::DidNotRun), "{error}");
-    assert!(error.to_string().contains(code), "{error}");
     assert!(!error.store_error().unwrap().may_have_taken_effect(), "{error}");
 }
 
@@ -58,7 +57,7 @@ async fn refusing(site: &Site, refuse: &[&[&str]], kind: ErrorKind, code: &str, 
         site.command(words).await;
     }
     assert_refused(&other, kind, code).await;
-    assert_refused_again(&other, kind, code).await;
+    assert_refused_again(&other, kind).await;
     assert_reads(&process, &other).await;
     assert_eq!((site.runs.of("new"), site.state("new").await), (0, None));
     for words in end {
