@@ -21,6 +21,21 @@ async fn assert_refused(process: &Process, kind: ErrorKind, code: &str) {
     assert!(!error.store_error().unwrap().may_have_taken_effect(), "{error}");
 }
 
+/// The same of a key whose last call failed: its record is replaced, by a script.
+async fn assert_refused_again(process: &Process, kind: ErrorKind) {
+    let freed = process.idem.operation("op").key("freed");
+    let error = freed.run(async { Ok::<u8, Error>(1) }).await.unwrap_err();
+    assert_eq!((error.kind(), error.body()), (kind, BodyRun::DidNotRun), "{error}");
+    assert!(!error.store_error().unwrap().may_have_taken_effect(), "{error}");
+}
+
+/// Leaves a record that is free for the next call.
+async fn fail(process: &Process) {
+    let failed = process.idem.operation("op").key("freed");
+    let error = failed.run(async { Err::<u8, _>(OwnError::new("failed")) }).await.unwrap_err();
+    assert_eq!(error.0, "failed");
+}
+
 /// A record still answers, for each state that it can be in.
 async fn assert_reads(process: &Process, other: &Process) {
     assert_eq!(other.run("done").await.unwrap(), 1, "an answer is replayed");
@@ -36,11 +51,13 @@ async fn refusing(site: &Site, refuse: &[&[&str]], kind: ErrorKind, code: &str, 
     let process = process(site).await;
     let other = self::process(site).await;
     assert_eq!(process.run("done").await.unwrap(), 1);
+    fail(&process).await;
     let held = process.hold("running").await;
     for words in refuse {
         site.command(words).await;
     }
     assert_refused(&other, kind, code).await;
+    assert_refused_again(&other, kind).await;
     assert_reads(&process, &other).await;
     assert_eq!((site.runs.of("new"), site.state("new").await), (0, None));
     for words in end {

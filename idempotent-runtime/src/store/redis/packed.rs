@@ -45,7 +45,7 @@ struct State {
     under_way: usize,
     /// Commands that a task is about to send.
     queued: Vec<Queued>,
-    /// There is such a task. It has not yet handed its commands to the connection.
+    /// There is a [`Packer`]. It has not yet handed its commands to the connection.
     packing: bool,
     /// The number of commands in each message.
     #[cfg(test)]
@@ -77,10 +77,15 @@ impl Packed {
                 // Boxed, because it is large and would make the future of every command so.
                 Box::pin(async move { connection.send_packed_command(&command).await }).await
             }
-            // The task ends without an answer only with its runtime.
-            Given::Queued(answer) => answer
-                .await
-                .unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())),
+            Given::Queued { answer, packer } => {
+                if let Some(packer) = packer {
+                    tokio::spawn(packer.run());
+                }
+                // The task ends without an answer only with its runtime.
+                answer.await.unwrap_or_else(|_| {
+                    Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
+                })
+            }
         }
     }
 }
@@ -89,39 +94,65 @@ impl Packed {
 enum Given {
     /// It is to be sent by itself.
     Alone(Cmd),
-    /// It is sent with others.
-    Queued(oneshot::Receiver<Result<Value, RedisError>>),
+    /// It is sent with others, by a task that is to be started if it is the first of them.
+    Queued { answer: oneshot::Receiver<Result<Value, RedisError>>, packer: Option<Packer> },
 }
 
 impl Shared {
     /// Decides how a command is sent, and queues it if it is sent with others.
     fn give(self: &Arc<Self>, command: Cmd) -> Given {
-        let answer = {
-            let mut state = lock(&self.state);
-            state.under_way += 1;
-            if state.under_way <= ALONE && !state.packing {
-                return Given::Alone(command);
-            }
-            let (sender, answer) = oneshot::channel();
-            state.queued.push(Queued { command, answer: sender });
-            if replace(&mut state.packing, true) {
-                return Given::Queued(answer);
-            }
-            answer
-        };
-        let shared = Arc::clone(self);
-        tokio::spawn(async move {
-            // Those that are ready now add theirs.
-            yield_now().await;
-            shared.send_queued().await;
-        });
-        Given::Queued(answer)
+        let mut state = lock(&self.state);
+        state.under_way += 1;
+        if state.under_way <= ALONE && !state.packing {
+            return Given::Alone(command);
+        }
+        let (sender, answer) = oneshot::channel();
+        state.queued.push(Queued { command, answer: sender });
+        let is_first = !replace(&mut state.packing, true);
+        let packer = is_first.then(|| Packer { shared: Arc::clone(self), is_done: false });
+        Given::Queued { answer, packer }
     }
 
-    /// Sends what is queued, and answers. Must be the first thing that a task does when it is
-    /// polled, or the commands may not reach the connection with the first poll.
-    async fn send_queued(self: Arc<Self>) {
-        let queued = self.next_message();
+    /// Takes as many commands as one message holds.
+    fn next_message(&self) -> Vec<Queued> {
+        let mut state = lock(&self.state);
+        let (mut count, mut bytes) = (0, 0);
+        for Queued { command, .. } in state.queued.iter().take(TOGETHER) {
+            if bytes >= LARGE {
+                break;
+            }
+            count += 1;
+            bytes += size(command);
+        }
+        match count == state.queued.len() {
+            true => take(&mut state.queued),
+            false => state.queued.drain(..count).collect(),
+        }
+    }
+}
+
+/// Sends what is queued. A connection has one while [`State::packing`] is set.
+///
+/// Its task may be dropped before it has sent anything: a runtime that shuts down does not run the
+/// tasks that are spawned on it. Nothing would then send the queue, whose commands hold the senders
+/// that their callers wait for. So dropping it early ends the queue.
+struct Packer {
+    shared: Arc<Shared>,
+    /// The queue was empty when the last message was handed over.
+    is_done: bool,
+}
+
+impl Packer {
+    async fn run(self) {
+        // Those that are ready now add theirs.
+        yield_now().await;
+        self.send_queued().await;
+    }
+
+    /// Sends a message, and answers. Must be the first thing that a task does when it is polled, or
+    /// the commands may not reach the connection with the first poll.
+    async fn send_queued(self) {
+        let queued = self.shared.next_message();
         let mut pipeline = Pipeline::with_capacity(queued.len());
         let mut answers = Vec::with_capacity(queued.len());
         for Queued { command, answer } in queued {
@@ -131,7 +162,7 @@ impl Shared {
                 answers.push(answer);
             }
         }
-        let mut connection = self.connection.clone();
+        let mut connection = self.shared.connection.clone();
         let mut sent = pin!(connection.send_packed_commands(&pipeline, 0, pipeline.len()));
         // With the first poll they have their place on the connection, before all later commands.
         let at_once = match pipeline.is_empty() {
@@ -158,35 +189,34 @@ impl Shared {
         }
     }
 
-    /// Takes as many commands as one message holds.
-    fn next_message(&self) -> Vec<Queued> {
-        let mut state = lock(&self.state);
-        let (mut count, mut bytes) = (0, 0);
-        for Queued { command, .. } in state.queued.iter().take(TOGETHER) {
-            if bytes >= LARGE {
-                break;
-            }
-            count += 1;
-            bytes += size(command);
-        }
-        match count == state.queued.len() {
-            true => take(&mut state.queued),
-            false => state.queued.drain(..count).collect(),
-        }
-    }
-
     /// Lets another task send what was queued meanwhile.
-    fn handed_over(self: &Arc<Self>, _count: usize) {
+    fn handed_over(mut self, _count: usize) {
         {
-            let mut state = lock(&self.state);
+            let mut state = lock(&self.shared.state);
             #[cfg(test)]
             state.messages.push(_count);
+            // Under one lock with the look at the queue, or a command could be queued in between.
             state.packing = !state.queued.is_empty();
-            if !state.packing {
-                return;
-            }
+            self.is_done = !state.packing;
         }
-        tokio::spawn(Arc::clone(self).send_queued());
+        if !self.is_done {
+            tokio::spawn(self.send_queued());
+        }
+    }
+}
+
+impl Drop for Packer {
+    fn drop(&mut self) {
+        if self.is_done {
+            return;
+        }
+        let unsent = {
+            let mut state = lock(&self.shared.state);
+            state.packing = false;
+            take(&mut state.queued)
+        };
+        // Wakes their callers, so not under the lock.
+        drop(unsent);
     }
 }
 

@@ -3,8 +3,13 @@
 
 use super::*;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Waker};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// The server's end of a connection.
 struct Server {
@@ -206,4 +211,63 @@ async fn a_connection_that_ends_leaves_nobody_waiting() {
     assert_eq!(answered, ALONE);
     assert!(connection.command(redis::cmd("PING")).await.is_err());
     assert_eq!(lock(&connection.0.state).under_way, 0);
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Fails the test rather than letting it hang.
+async fn soon<T>(answer: impl Future<Output = T>) -> T {
+    timeout(Duration::from_secs(30), answer).await.expect("an answer")
+}
+
+/// A command that is sent and answered, after something went wrong with another one.
+async fn assert_usable(server: &mut Server, connection: &Packed, said: Vec<Said>) {
+    let later: Vec<_> = (0..=ALONE).map(|_| say(connection, "later")).collect();
+    soon(server.echo(said.len() + later.len())).await;
+    soon(assert_answers(said)).await;
+    for later in later {
+        assert_eq!(soon(later).await.unwrap().unwrap(), Value::SimpleString("later".to_owned()));
+    }
+    assert_eq!(lock(&connection.0.state).under_way, 0);
+}
+
+#[test]
+fn a_task_that_ends_with_its_runtime_leaves_nobody_waiting() {
+    let (ending, runtime) = (runtime(), runtime());
+    let (mut server, connection) = runtime.block_on(Server::connect());
+    let said: Vec<_> =
+        runtime.block_on(async { (0..ALONE).map(|number| say(&connection, number)).collect() });
+    runtime.block_on(tokio::task::yield_now());
+    assert_eq!(lock(&connection.0.state).under_way, ALONE);
+
+    let queued = connection.clone();
+    let mut queued = Box::pin(async move { queued.command(redis::cmd("PING")).await });
+    // On one thread the task has no turn before `block_on` returns.
+    let at_once =
+        ending.block_on(async { poll_fn(|cx| Poll::Ready(queued.as_mut().poll(cx))).await });
+    assert!(at_once.is_pending());
+    drop(ending);
+
+    runtime.block_on(async {
+        assert!(soon(queued).await.unwrap_err().is_io_error());
+        assert_usable(&mut server, &connection, said).await;
+    });
+}
+
+#[test]
+fn a_command_outside_a_runtime_leaves_the_connection_usable() {
+    let runtime = runtime();
+    let (mut server, connection) = runtime.block_on(Server::connect());
+    let said: Vec<_> =
+        runtime.block_on(async { (0..ALONE).map(|number| say(&connection, number)).collect() });
+    runtime.block_on(tokio::task::yield_now());
+
+    let outside = catch_unwind(AssertUnwindSafe(|| {
+        let command = pin!(connection.command(redis::cmd("PING")));
+        command.poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    }));
+    assert!(outside.is_err());
+    runtime.block_on(assert_usable(&mut server, &connection, said));
 }

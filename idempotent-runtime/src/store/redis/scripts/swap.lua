@@ -29,11 +29,11 @@ if ARGV[2] == '' then
 else
   local written = redis.pcall('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
   if written.err then
-    if ARGV[7] ~= '1' then
-      return written
-    end
     -- A server that is full refuses the first command that takes memory, but not one after another write.
-    redis.call('PEXPIRE', KEYS[1], ARGV[3])
+    if ARGV[7] == '1' then
+      redis.call('PEXPIRE', KEYS[1], ARGV[3])
+    end
+    -- Raises what is still refused. An error that is returned has no code on servers before 7.0.
     redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
   end
 end
