@@ -17,7 +17,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 
 /// Number of commands under way up to which each is sent by itself.
 const ALONE: usize = 4;
@@ -145,7 +144,7 @@ struct Packer {
 impl Packer {
     async fn run(self) {
         // Those that are ready now add theirs.
-        yield_now().await;
+        behind_ready_tasks().await;
         self.send_queued().await;
     }
 
@@ -218,6 +217,23 @@ impl Drop for Packer {
         // Wakes their callers, so not under the lock.
         drop(unsent);
     }
+}
+
+/// Lets the tasks that are ready have their turn.
+///
+/// A task that wakes itself is put at the end of its worker's queue, from which other workers take.
+/// `yield_now` would leave it with the worker alone: if that runs a body that blocks next, all commands
+/// of the runtime would wait for that body.
+async fn behind_ready_tasks() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// The bytes of a command's arguments.
