@@ -19,7 +19,7 @@ use std::task::Poll;
 use tokio::sync::oneshot;
 
 /// Number of commands under way up to which each is sent by itself.
-const ALONE: usize = 4;
+const ALONE: usize = 32;
 
 /// Maximum number of commands in one message. If the connection ends while their answers come in,
 /// the outcome of all of them is unknown.
