@@ -10,6 +10,7 @@ use crate::scenarios::Broker;
 use idempotent_queue::Message;
 use orders::{Ledger, Orders, POISON, Point, UNTRACED};
 use rand::RngExt as _;
+use rand::seq::SliceRandom as _;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::ops::RangeInclusive;
@@ -255,6 +256,8 @@ pub(crate) async fn random_faults_lose_nothing<B: InProcesses>() {
     let mut workers = [site.start().await, site.start().await];
     let (mut kills, mut pauses, mut outages, mut restarts) = (0, 0, 0, 0);
     let mut sent = 0;
+    // Dealt like cards, so that no kind is left out by chance.
+    let mut faults = Vec::new();
     loop {
         // A server that restarts takes no messages: the faults come between the batches.
         for _ in 0..(count / 20).min(count - sent) {
@@ -262,7 +265,11 @@ pub(crate) async fn random_faults_lose_nothing<B: InProcesses>() {
             sent += 1;
         }
         let victim = rand::rng().random_range(0..2);
-        match rand::rng().random_range(0..8) {
+        if faults.is_empty() {
+            faults.extend(0..8);
+            faults.shuffle(&mut rand::rng());
+        }
+        match faults.pop().unwrap_or(0) {
             0..4 => {
                 workers[victim] = site.start().await;
                 kills += 1;
