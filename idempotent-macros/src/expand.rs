@@ -130,9 +130,16 @@ impl<'a> Expansion<'a> {
             Some(Flag(true)) => Some(quote_spanned!(*span=> .bind_payload_after_failure())),
             _ => None,
         };
+        // The configuration has the mode, and with it whether these have an effect.
+        let for_strong = match (&args.mode, &args.wait, &args.on_replay) {
+            (None, Some(_), _) => Some("wait"),
+            (None, None, Some(_)) => Some("on_replay"),
+            _ => None,
+        };
+        let for_strong = for_strong.map(|argument| quote_spanned!(*span=> .for_strong(#argument)));
         quote_spanned! {*span=>
             static __IDEMPOTENT_SITE: #private::Site =
-                #private::Site::#start #(#settings)* #binding;
+                #private::Site::#start #(#settings)* #binding #for_strong;
         }
     }
 
