@@ -27,6 +27,9 @@ pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStre
             if mistakes.is_empty() {
                 return Expansion::new(&args, &function).function();
             }
+            if let Some(name) = function.own_error() {
+                mistakes = mistakes.with_error_type(&name);
+            }
         }
     }
     let errors = mistakes.into_compile_errors();
