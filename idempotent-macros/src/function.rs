@@ -11,7 +11,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::visit::{self, Visit};
 use syn::{
     Attribute, FnArg, GenericArgument, Item, PathArguments, Receiver, ReturnType, Signature, Token,
-    Type, Visibility, token,
+    Type, TypeParamBound, Visibility, token,
 };
 
 use self::boxed::Boxed;
@@ -190,13 +190,22 @@ impl Function {
         (!matches!(error.as_str(), "Error" | "String")).then_some(error)
     }
 
-    /// The type parameter that `ty` is, if nothing bounds it.
+    /// The type parameter that `ty` is, if no trait bounds it but some of the standard library.
     pub(crate) fn unbounded<'a>(&'a self, ty: &Type) -> Option<&'a Ident> {
         let Type::Path(path) = ty else { return None };
         let name = path.path.get_ident()?;
         let generics = &self.sig.generics;
         let parameter = generics.type_params().find(|parameter| parameter.ident == *name)?;
-        let is_free = parameter.bounds.is_empty() && generics.where_clause.is_none();
+        let says_nothing = |bound: &TypeParamBound| match bound {
+            TypeParamBound::Trait(bound) => bound.path.get_ident().is_some_and(|name| {
+                ["Send", "Sync", "Sized", "Unpin", "Clone", "Copy", "Debug", "Default", "Eq"]
+                    .iter()
+                    .any(|known| name == known)
+            }),
+            TypeParamBound::Lifetime(_) => true,
+            _ => false,
+        };
+        let is_free = parameter.bounds.iter().all(says_nothing) && generics.where_clause.is_none();
         is_free.then_some(&parameter.ident)
     }
 

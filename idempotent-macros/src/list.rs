@@ -11,7 +11,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
 use crate::args::{self, Argument};
-use crate::mistake::{Mistakes, mistake};
+use crate::mistake::{ERROR_TYPE, Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
 use crate::synonyms::{self, Synonym};
 use crate::value::{Mode, final_errors, literal, peel};
@@ -292,7 +292,7 @@ fn repeated(name: &Ident, first: &Meta, second: &Meta) -> syn::Error {
 
 fn no_value(name: &Ident, argument: &Argument) -> syn::Error {
     let help = match argument.name {
-        "final_errors" => final_errors("true"),
+        "final_errors" => final_errors(ERROR_TYPE, "true"),
         _ => format!("`{}`", argument.example),
     };
     mistake(name, format!("`{name}` needs a value"), help)

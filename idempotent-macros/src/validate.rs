@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn type_parameters_without_bounds_are_answered_with_bounds() {
         let free = quote!(
-            async fn create<T, E>(id: u64) -> Result<T, E> {}
+            async fn create<T: Send + 'static, E>(id: u64) -> Result<T, E> {}
         );
         let found = messages(quote!(key = "id"), free.clone());
         assert_eq!(found.len(), 2, "{found:#?}");

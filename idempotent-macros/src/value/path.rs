@@ -29,7 +29,7 @@ impl Value for FunctionPath {
             let what = match value {
                 Expr::Lit(_) | Expr::Array(_) if name == "final_errors" => {
                     let what = format!("`{name}` takes the path of a function");
-                    return mistake(value, what, final_errors(&pattern_of(value)));
+                    return mistake(value, what, final_errors(ERROR_TYPE, &pattern_of(value)));
                 }
                 Expr::Closure(_) => format!("`{name}` takes the path of a function, not a closure"),
                 Expr::Call(_) => format!("`{name}` takes the path of a function, not a call"),
@@ -48,18 +48,20 @@ fn not_a_function(name: &Ident, path: &ExprPath) -> Option<syn::Error> {
     }
     let what =
         format!("`{name}` takes the path of a function, and `{last}` is not the name of one");
+    let owner = path.path.segments.iter().rev().nth(1).map(|owner| owner.ident.to_string());
+    let owner = owner.as_deref().unwrap_or(ERROR_TYPE);
     let help = match name == "final_errors" {
-        true => final_errors(&format!("matches!(self, Self::{last} {{ .. }})")),
+        true => final_errors(owner, &format!("matches!(self, Self::{last} {{ .. }})")),
         false => example(name),
     };
     Some(mistake(path, what, help))
 }
 
-/// Help for `final_errors`, with the body of a function that is right.
-pub(crate) fn final_errors(body: &str) -> String {
+/// Help for `final_errors`: a function of the error type, and its body.
+pub(crate) fn final_errors(owner: &str, body: &str) -> String {
     format!(
-        "`final_errors = {ERROR_TYPE}::is_final`, with `impl {ERROR_TYPE} {{ fn is_final(&self) -> bool \
-         {{ {body} }} }}`"
+        "`final_errors = {owner}::is_final`, with `impl {owner} {{ fn is_final(&self) -> bool {{ \
+         {body} }} }}`"
     )
 }
 
