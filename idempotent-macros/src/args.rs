@@ -21,14 +21,20 @@ pub(crate) struct Argument {
     pub(crate) takes_value: bool,
     /// Read with the key grammar, and so may be `const ..`.
     pub(crate) is_key: bool,
+    /// Text for people or for the names of operations.
+    pub(crate) is_text: bool,
 }
 
 const fn value(name: &'static str, example: &'static str) -> Argument {
-    Argument { name, example, takes_value: true, is_key: false }
+    Argument { name, example, takes_value: true, is_key: false, is_text: false }
 }
 
 const fn key(name: &'static str, example: &'static str) -> Argument {
     Argument { is_key: true, ..value(name, example) }
+}
+
+const fn text(name: &'static str, example: &'static str) -> Argument {
+    Argument { is_text: true, ..value(name, example) }
 }
 
 const fn flag(name: &'static str) -> Argument {
@@ -39,11 +45,11 @@ pub(crate) const ARGUMENTS: [Argument; 22] = [
     key("key", "key = \"req.order_id\""),
     value("expire", "expire = \"5m\""),
     value("mode", "mode = \"strong\""),
-    value("message", "message = \"already submitted\""),
+    text("message", "message = \"already submitted\""),
     value("wait", "wait = \"300ms\""),
     value("lease", "lease = \"30s\""),
     value("max_run", "max_run = \"1h\""),
-    value("name", "name = \"orders.create\""),
+    text("name", "name = \"orders.create\""),
     flag("shared_name"),
     key("scope", "scope = \"req.tenant\""),
     key("fingerprint", "fingerprint = \"(req.amount, req.currency)\""),
@@ -207,6 +213,8 @@ mod tests {
             (quote!(expireTime = "5m"), "did you mean `expire = \"5m\"`?"),
             (quote!(msg = "no"), "did you mean `message = \"no\"`?"),
             (quote!(keyExpression = "req.id"), "did you mean `key = \"req.id\"`?"),
+            (quote!(keys = ["req.a", "req.b"]), "did you mean `key = \"(req.a, req.b)\"`?"),
+            (quote!(keys = [req.a]), "did you mean `key = \"req.a\"`?"),
             (quote!(tenant = req.tenant), "did you mean `scope = req.tenant`?"),
             // A value that the argument does not take is not proposed.
             (quote!(ttl = true), "did you mean `expire = \"5m\"`?"),
@@ -276,6 +284,14 @@ mod tests {
                 "expected `,` before `mod`\nhelp: separate the arguments with commas",
                 "unknown argument `mod`\nhelp: did you mean `mode = \"strong\"`?",
             ]
+        );
+    }
+
+    #[test]
+    fn text_without_quotes_is_one_mistake() {
+        assert_eq!(
+            messages(quote!(message = Already submitted, detach)),
+            ["the text of `message` stands in quotes\nhelp: `message = \"Already submitted\"`"]
         );
     }
 

@@ -27,6 +27,9 @@ pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStre
             if mistakes.is_empty() {
                 return Expansion::new(&args, &function).function();
             }
+            if let Some(name) = function.own_error() {
+                mistakes = mistakes.with_error_type(&name);
+            }
         }
     }
     let errors = mistakes.into_compile_errors();
@@ -130,9 +133,16 @@ impl<'a> Expansion<'a> {
             Some(Flag(true)) => Some(quote_spanned!(*span=> .bind_payload_after_failure())),
             _ => None,
         };
+        // The configuration has the mode, and with it whether these have an effect.
+        let for_strong = match (&args.mode, &args.wait, &args.on_replay) {
+            (None, Some(_), _) => Some("wait"),
+            (None, None, Some(_)) => Some("on_replay"),
+            _ => None,
+        };
+        let for_strong = for_strong.map(|argument| quote_spanned!(*span=> .for_strong(#argument)));
         quote_spanned! {*span=>
             static __IDEMPOTENT_SITE: #private::Site =
-                #private::Site::#start #(#settings)* #binding;
+                #private::Site::#start #(#settings)* #binding #for_strong;
         }
     }
 

@@ -11,7 +11,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::visit::{self, Visit};
 use syn::{
     Attribute, FnArg, GenericArgument, Item, PathArguments, Receiver, ReturnType, Signature, Token,
-    Type, Visibility, token,
+    Type, TypeParamBound, Visibility, token,
 };
 
 use self::boxed::Boxed;
@@ -182,6 +182,38 @@ impl Function {
         bindings
     }
 
+    /// The name of `E` in `Result<T, E>`, if it may be a type of the user's own.
+    pub(crate) fn own_error(&self) -> Option<String> {
+        let returns = self.returns();
+        let (_, Type::Path(error)) = result_types(&returns)? else { return None };
+        let error = error.path.get_ident()?.to_string();
+        (!matches!(error.as_str(), "Error" | "String")).then_some(error)
+    }
+
+    /// The type parameter that `ty` is, if no trait bounds it but some of the standard library.
+    pub(crate) fn unbounded<'a>(&'a self, ty: &Type) -> Option<&'a Ident> {
+        let Type::Path(path) = ty else { return None };
+        let name = path.path.get_ident()?;
+        let generics = &self.sig.generics;
+        let parameter = generics.type_params().find(|parameter| parameter.ident == *name)?;
+        let says_nothing = |bound: &TypeParamBound| match bound {
+            TypeParamBound::Trait(bound) => bound.path.get_ident().is_some_and(|name| {
+                ["Send", "Sync", "Sized", "Unpin", "Clone", "Copy", "Debug", "Default", "Eq"]
+                    .iter()
+                    .any(|known| name == known)
+            }),
+            TypeParamBound::Lifetime(_) => true,
+            _ => false,
+        };
+        let is_free = parameter.bounds.iter().all(says_nothing) && generics.where_clause.is_none();
+        is_free.then_some(&parameter.ident)
+    }
+
+    /// Returns `true` if there are parameters other than `self`, with or without a name.
+    pub(crate) fn has_parameters(&self) -> bool {
+        self.sig.inputs.iter().any(|input| matches!(input, FnArg::Typed(_)))
+    }
+
     /// The tokens that are the user's body.
     pub(crate) fn user_body(&self) -> TokenStream {
         match &self.shape {
@@ -203,6 +235,18 @@ impl Function {
         brace.surround(&mut tokens, |tokens| tokens.extend(quote!(#(#inner)* #body)));
         tokens
     }
+}
+
+/// `T` and `E` of a type that is written `Result<T, E>`.
+pub(crate) fn result_types(returns: &Type) -> Option<(&Type, &Type)> {
+    let Type::Path(path) = returns else { return None };
+    let result = path.path.segments.last().filter(|last| last.ident == "Result")?;
+    let PathArguments::AngleBracketed(arguments) = &result.arguments else { return None };
+    let mut types = arguments.args.iter().map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    Some((types.next()??, types.next()??))
 }
 
 /// Refuses C-variadic arguments, which have no names.

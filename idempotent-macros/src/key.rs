@@ -57,6 +57,11 @@ impl Key {
         }
     }
 
+    /// Returns `true` for text with holes.
+    pub(crate) fn is_template(&self) -> bool {
+        matches!(self.form, Form::Template(_))
+    }
+
     /// All field paths, in source order.
     pub(crate) fn paths(&self) -> Vec<&FieldPath> {
         match &self.form {
@@ -97,6 +102,14 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     }
     if let Some(foreign) = foreign::recognise(&value) {
         return Err(mistake(text, foreign.what, format!("`{name} = \"{}\"`", foreign.translation)));
+    }
+    if let Ok(call) = syn::parse_str::<syn::ExprMacro>(&value)
+        && call.mac.path.is_ident("format")
+        && let Some(template) = path::formatted(&call.mac.tokens)
+    {
+        let what = format!("`{name}` cannot use the macro `format!`");
+        let help = format!("a template puts text together: `{name} = \"{template}\"`");
+        return Err(mistake(text, what, help));
     }
     if value.contains(['{', '}']) {
         return template::read(name, text).map(Form::Template);

@@ -11,10 +11,10 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
 use crate::args::{self, Argument};
-use crate::mistake::{Mistakes, mistake};
+use crate::mistake::{ERROR_TYPE, Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
 use crate::synonyms::{self, Synonym};
-use crate::value::{Mode, literal, peel};
+use crate::value::{Mode, final_errors, literal, peel};
 
 /// Splits the argument list. Every returned entry has a known name and appears once.
 pub(crate) fn split(arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
@@ -89,12 +89,32 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         }
         return Ok(parse_quote!(const { #value }));
     }
+    if argument.is_text
+        && let Some(error) = text_without_quotes(input, name)
+    {
+        return Err(error);
+    }
     let start = input.fork();
     input.parse().map_err(|_| {
         let at: TokenStream = start.parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
         let what = format!("the value of `{name}` is not an expression");
         mistake(at, what, format!("`{}`", argument.example))
     })
+}
+
+/// `message = Already submitted`
+fn text_without_quotes(input: ParseStream<'_>, name: &Ident) -> Option<syn::Error> {
+    let ahead = input.fork();
+    let mut words = Vec::new();
+    while !ends(&ahead) {
+        words.push(ahead.call(Ident::parse_any).ok()?);
+    }
+    if words.len() < 2 {
+        return None;
+    }
+    let text = words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let what = format!("the text of `{name}` stands in quotes");
+    Some(mistake(quote!(#(#words)*), what, format!("`{name} = \"{text}\"`")))
 }
 
 /// Returns `true` for an identifier that continues as an expression: `req.order_id`, `a::b`.
@@ -198,6 +218,10 @@ fn did_you_mean(name: &str, value: Option<String>) -> String {
         args::Args::parse(tokens, &mut mistakes);
         mistakes.is_empty().then_some(())
     };
+    let value = value.map(|value| match args::find(name).filter(|argument| argument.is_key) {
+        Some(_) => as_tuple(&value).unwrap_or(value),
+        None => value,
+    });
     match (args::find(name), value) {
         (Some(Argument { takes_value: true, .. }), Some(value)) if takes(&value).is_some() => {
             format!("did you mean `{name} = {value}`?")
@@ -207,6 +231,20 @@ fn did_you_mean(name: &str, value: Option<String>) -> String {
         }
         _ => format!("did you mean `{name}`?"),
     }
+}
+
+/// `"(a, b)"` for `["a", "b"]`.
+fn as_tuple(value: &str) -> Option<String> {
+    let array = syn::parse_str::<syn::ExprArray>(value).ok()?;
+    let member = |expr: &Expr| match literal(expr) {
+        Some(Lit::Str(text)) => text.value(),
+        _ => source(expr),
+    };
+    let members: Vec<_> = array.elems.iter().map(member).collect();
+    Some(match members.as_slice() {
+        [only] => format!("\"{only}\""),
+        members => format!("\"({})\"", members.join(", ")),
+    })
 }
 
 /// `key: ..`, `key => ..`, `key == ..`
@@ -253,7 +291,11 @@ fn repeated(name: &Ident, first: &Meta, second: &Meta) -> syn::Error {
 }
 
 fn no_value(name: &Ident, argument: &Argument) -> syn::Error {
-    mistake(name, format!("`{name}` needs a value"), format!("`{}`", argument.example))
+    let help = match argument.name {
+        "final_errors" => final_errors(ERROR_TYPE, "true"),
+        _ => format!("`{}`", argument.example),
+    };
+    mistake(name, format!("`{name}` needs a value"), help)
 }
 
 fn parenthesised(name: &Ident, argument: &Argument, group: &TokenStream) -> syn::Error {

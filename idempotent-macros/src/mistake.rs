@@ -5,6 +5,9 @@ use std::fmt::Display;
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 
+/// The error type of the function, in examples that are written before it is known.
+pub(crate) const ERROR_TYPE: &str = "OrderError";
+
 /// Creates an error at the user's tokens `at`.
 pub(crate) fn mistake(at: impl ToTokens, what: impl Display, help: impl Display) -> syn::Error {
     syn::Error::new_spanned(at, format!("{what}\nhelp: {help}"))
@@ -29,6 +32,22 @@ impl Mistakes {
     /// Returns the value, or records the error and returns `None`.
     pub(crate) fn take<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
+    }
+
+    /// Puts the error type of the function into examples with [`ERROR_TYPE`].
+    pub(crate) fn with_error_type(self, name: &str) -> Self {
+        if name == ERROR_TYPE {
+            return self;
+        }
+        let mut named = Self::default();
+        for error in self.0.into_iter().flatten() {
+            let text = error.to_string();
+            named.push(match text.contains(&format!("{ERROR_TYPE}::is_final")) {
+                true => syn::Error::new(error.span(), text.replace(ERROR_TYPE, name)),
+                false => error,
+            });
+        }
+        named
     }
 
     pub(crate) fn is_empty(&self) -> bool {

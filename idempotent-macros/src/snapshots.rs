@@ -42,6 +42,19 @@ fn ambient_key() {
 }
 
 #[test]
+fn arguments_for_strong_mode_are_named_where_the_configuration_has_the_mode() {
+    let for_strong = |arguments| {
+        let code = expanded(arguments, create_order());
+        let (_, named) = code.split_once(".for_strong(")?;
+        Some(named.split_once(')')?.0.to_owned())
+    };
+    assert_eq!(for_strong(quote!(wait = "5s", on_replay = count)).unwrap(), "\"wait\"");
+    assert_eq!(for_strong(quote!(on_replay = count)).unwrap(), "\"on_replay\"");
+    assert_eq!(for_strong(quote!(mode = "strong", wait = "5s")), None);
+    assert_eq!(for_strong(quote!(expire = "5s")), None);
+}
+
+#[test]
 fn template() {
     let arguments = quote!(key = "user:{req.user_id}:order:{req.order_id}", mode = "reject");
     assert_snapshot!(expanded(arguments, create_order()));

@@ -13,8 +13,8 @@ const RETRIES: &str = "remove it: an error goes to the caller, which may call ag
                        answer up to `wait = \"900ms\"`";
 const HTTP: &str = "leave `key` out to use the token of the request; the layer of `idempotent-http` reads it: \
                     `.headers([HeaderName::from_static(\"idempotency-key\")])`, `.query_parameter(\"token\")`";
-const ERRORS: &str =
-    "every error frees the key, except those that `final_errors = OrderError::is_final` keeps";
+const ERRORS: &str = "every error frees the key, except those that `final_errors = OrderError::is_final` keeps, with \
+     `impl OrderError { fn is_final(&self) -> bool { true } }`";
 const DELETED: &str =
     "remove it: every error frees the key, and an answer is kept for `expire = \"5m\"`";
 const MISSING: &str = "remove it: a call without a key is refused, as in `key = \"req.token?\"`";
@@ -25,6 +25,15 @@ const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored va
 const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
                       sets a prefix for all";
 const STORE: &str = "an instance has the store: `with = self.idempotency`, or `Idempotency::install` for all functions";
+const CODEC: &str = "an instance has the codec: `Idempotency::builder().codec(..)`";
+const ALWAYS: &str =
+    "remove it: an `Err` always frees the key, and of calls at the same time one runs the body";
+const SIZE: &str = "remove it: the store has the records, each for `expire = \"5m\"`";
+const LOGS: &str = "remove it: calls are traced already; `#[tracing::instrument]` beside `#[idempotent]` \
+                    records arguments and errors";
+const SKIP: &str =
+    "remove it: only what `key` names is part of the key, as in `key = \"req.order_id\"`";
+const CONVERT: &str = "a template makes the key: `key = \"order:{req.order_id}\"`";
 const TIMEOUT: &str = "`wait = \"300ms\"` limits how long a duplicate waits, `expire = \"5m\"` how long an answer is \
                        kept, `max_run = \"1h\"` how long a body holds its key";
 
@@ -35,7 +44,7 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         "ttl" | "ttl_seconds" | "ttl_secs" | "expiration" | "expiry" | "expires"
         | "expire_time" | "expires_in" | "expires_after" | "expire_after" | "expire_in"
         | "expire_seconds" | "expire_secs" | "retention" | "keep" | "keep_for" | "max_age"
-        | "cache_time" | "duration" | "validity" => Of("expire"),
+        | "cache_time" | "time" | "duration" | "validity" => Of("expire"),
         "msg" | "info" | "text" | "error_message" | "error_msg" | "err_msg" | "tip" | "reason"
         | "reject_message" => Of("message"),
         "wait_time" | "wait_timeout" | "max_wait" | "wait_for" | "block_for" => Of("wait"),
@@ -51,7 +60,7 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         }
         "key_expression" | "key_expr" | "expression" | "expr" | "spel" | "idempotency_key"
         | "idempotent_key" | "idem_key" | "lock_key" | "cache_key" | "param" | "field" | "by"
-        | "args" | "unique_by" | "value" => Of("key"),
+        | "args" | "id" | "unique_by" | "value" => Of("key"),
         "strategy" | "policy" | "kind" | "type" | "on_duplicate" | "behavior" | "behaviour" => {
             Of("mode")
         }
@@ -80,6 +89,12 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         "prefix" | "key_prefix" => Say(PREFIX),
         "store" | "redis" | "storage" | "repository" => Say(STORE),
         "timeout" => Say(TIMEOUT),
+        "codec" | "serializer" | "serialization" | "format" | "encoding" => Say(CODEC),
+        "result" | "option" | "sync_writes" | "sync" | "with_cached_flag" => Say(ALWAYS),
+        "size" | "max_size" | "capacity" | "max_entries" => Say(SIZE),
+        "log" | "level" | "err" | "ret" | "fields" | "trace" => Say(LOGS),
+        "skip" | "skip_all" | "ignore" | "exclude" => Say(SKIP),
+        "convert" | "key_generator" | "key_fn" => Say(CONVERT),
         "condition" | "unless" | "when" | "enabled" | "only_if" | "skip_if" => Say(CONDITION),
         name => return by_a_word_of_it(name),
     })
@@ -134,6 +149,8 @@ mod tests {
         assert_eq!(find("returnCachedResult"), Some(Synonym::Say(STRONG)));
         assert_eq!(find("event_key_jmespath"), Some(Synonym::Of("key")));
         assert_eq!(find("raise_on_no_idempotency_key"), Some(Synonym::Say(MISSING)));
+        assert_eq!(find("sync_writes"), Some(Synonym::Say(ALWAYS)));
+        assert_eq!(find("time"), Some(Synonym::Of("expire")));
         assert_eq!(find("colour"), None);
     }
 

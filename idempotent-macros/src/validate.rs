@@ -1,19 +1,18 @@
 //! Checks the arguments against each other and against the function.
 
 mod durations;
+mod roots;
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::Ident;
 use syn::ext::IdentExt;
-use syn::{ReturnType, Type};
+use syn::{Expr, GenericArgument, PathArguments, ReturnType, Type};
 
 use crate::args::{self, Args};
 use crate::function::{self, Function, Shape};
-use crate::key::{FieldPath, Key};
-use crate::key_types::NoKey;
 use crate::list::{source, type_source};
 use crate::mistake::{Mistakes, mistake};
-use crate::suggest::{nearest, quoted_list};
-use crate::value::{Given, Message, Mode, Parameter};
+use crate::suggest::nearest;
+use crate::value::{Bare, Given, Mode, Parameter, WITH};
 
 pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if let Err(error) = kind(function) {
@@ -23,16 +22,8 @@ pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     combinations(args, mistakes);
     binding(args, mistakes);
     durations::validate(args, function, mistakes);
-    for given in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
-        if let Some(key) = given.ok() {
-            roots(&given.name, key, function, mistakes);
-        }
-    }
-    if let Some(given) = &args.message
-        && let Some(template) = given.ok().and_then(Message::template)
-    {
-        roots(&given.name, template, function, mistakes);
-    }
+    roots::validate(args, function, mistakes);
+    with(args, function, mistakes);
     detach(args, function, mistakes);
     transaction(args, function, mistakes);
     returns(args, function, mistakes);
@@ -168,74 +159,17 @@ fn named<T>(given: &Option<Given<T>>) -> Option<&Ident> {
     given.as_ref().map(|given| &given.name)
 }
 
-/// Requires that every path starts at a parameter.
-fn roots(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) {
-    let bindings = function.bindings();
-    let parameters: Vec<String> = bindings.iter().map(|binding| binding.name.to_string()).collect();
-    let mut reported = Vec::new();
-    for path in key.paths() {
-        let root = path.root.to_string();
-        if !parameters.contains(&root) && !reported.contains(&root) {
-            let at = key.at(path);
-            mistakes.push(not_a_parameter(at, name, path, &parameters, &function.sig.ident));
-            reported.push(root);
-        } else if name != "message" && path.is_word() {
-            let no_key = function.type_of(&path.root).and_then(NoKey::of);
-            mistakes.extend(no_key.map(|no_key| {
-                let help = match no_key {
-                    NoKey::Option => format!("refuse a call without it: `{root}?`"),
-                    no_key => no_key.remedy(),
-                };
-                mistake(key.at(path), no_key.problem(), help)
-            }));
-        }
+/// Requires that a word in `with` is a parameter. Statics and constants are written in capitals.
+fn with(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    let Some(Bare(Expr::Path(path))) = args.with.as_ref().and_then(Given::ok) else { return };
+    let Some(word) = path.path.get_ident().filter(|_| path.qself.is_none()) else { return };
+    let text = word.to_string();
+    let is_value = text == "self" || text.contains(char::is_uppercase);
+    if is_value || function.bindings().iter().any(|binding| binding.name == text) {
+        return;
     }
-}
-
-fn not_a_parameter(
-    at: TokenStream,
-    name: &Ident,
-    path: &FieldPath,
-    parameters: &[String],
-    function: &Ident,
-) -> syn::Error {
-    let text = path.root.to_string();
-    let listed = match parameters {
-        [] => format!("`{function}` has no named parameters"),
-        [only] => format!("the only parameter is `{only}`"),
-        _ => format!("the parameters are {}", quoted_list(parameters)),
-    };
-    // `req.order_id` where the pattern of the parameter has bound `order_id`.
-    let field = path.first_field().filter(|field| parameters.contains(field));
-    let listed = match field {
-        Some(field) => format!("`{name} = \"{field}\"`; {listed}"),
-        None => listed,
-    };
-    if text == "self" {
-        let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
-        return mistake(at, what, listed);
-    }
-    if matches!(text.as_str(), "result" | "response" | "answer" | "returned") {
-        let what = format!("`{text}` is not a parameter: a key is made before the body runs");
-        return mistake(at, what, listed);
-    }
-    let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
-    let help = if is_constant {
-        format!("{listed}; for a constant: `{name} = const {text}`")
-    } else if let Some(near) = nearest(&text, parameters.iter().map(String::as_str)) {
-        format!("did you mean `{near}`? {listed}")
-    } else if path.is_word() && name == "message" {
-        format!("for a field: `{{req.{text}}}`; {listed}")
-    } else if path.is_word() {
-        let fixed = format!("for a fixed value: `{name} = const \"{text}\"`");
-        match parameters {
-            [only] => format!("for a field: `{name} = \"{only}.{text}\"`; {fixed}"),
-            _ => format!("{listed}; {fixed}"),
-        }
-    } else {
-        listed
-    };
-    mistake(at, format!("`{text}` is not a parameter of `{function}`"), help)
+    let what = format!("`{word}` is not a parameter of `{}`", function.sig.ident);
+    mistakes.push(mistake(word, what, WITH));
 }
 
 /// Refuses borrows in a detached function, whose body outlives its caller.
@@ -319,7 +253,10 @@ fn transaction(args: &Args, function: &Function, mistakes: &mut Mistakes) {
             let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
             let listed = match borrowed.as_deref().or(near) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("add a parameter `{wanted}: &mut sqlx::PgConnection`"),
+                None => format!(
+                    "add a parameter `{wanted}: &mut sqlx::PgConnection`, and the crate: `cargo add \
+                     idempotent-sql`"
+                ),
             };
             let what = format!("`{wanted}` is not a parameter of `{}`", function.sig.ident);
             mistakes.push(mistake(wanted, what, listed));
@@ -350,14 +287,29 @@ fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         let what = format!("`{name}` does not return a `Result`");
         let help = match &returns {
             Type::ImplTrait(_) => {
-                "return the value, and let the handler make a response of it: `-> Result<Order, \
-                 idempotent_runtime::Error>`"
+                "return the value, and let the handler make a response of it: `-> Result<T, \
+                 idempotent_runtime::Error>`, with the type of the value for `T`"
                     .to_owned()
+            }
+            ty if is_response(ty) => {
+                let value = answer_in(ty).map_or_else(|| "()".to_owned(), |ty| type_source(&ty));
+                format!(
+                    "return the value, and let the handler make a response of it: `-> \
+                     Result<{value}, idempotent_runtime::Error>`"
+                )
             }
             ty => format!("`-> Result<{}, idempotent_runtime::Error>`", type_source(ty)),
         };
         mistakes.push(mistake(&returns, what, help));
         return;
+    }
+    let answers = function::result_types(&returns);
+    if let Some((_, error)) = answers
+        && let Some(parameter) = function.unbounded(error)
+    {
+        let what = format!("`{parameter}` cannot be made from the error of a refused call");
+        let help = format!("add a bound: `{parameter}: From<idempotent_runtime::Error>`");
+        mistakes.push(mistake(error, what, help));
     }
     let kept = match &args.mode {
         None => true,
@@ -366,12 +318,53 @@ fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if !kept {
         return;
     }
-    if let Some(token) = function.returns_opaque() {
+    if let Some((value, _)) = answers
+        && let Some(parameter) = function.unbounded(value)
+    {
+        let what = format!("a value of type `{parameter}` cannot be kept for replay");
+        let help = format!(
+            "add bounds: `{parameter}: serde::Serialize + serde::de::DeserializeOwned`, or use `mode = \
+             \"reject\"`"
+        );
+        mistakes.push(mistake(value, what, help));
+    } else if let Some(token) = function.returns_opaque() {
         let what = "a value of type `impl Trait` cannot be kept for replay";
         mistakes.push(mistake(token, what, "name the type, or use `mode = \"reject\"`"));
     } else if let Some(token) = function::borrowed_value(&returns) {
         let what = "a borrowed value cannot be kept for replay";
         mistakes.push(mistake(token, what, "return an owned value, or use `mode = \"reject\"`"));
+    }
+}
+
+/// Returns `true` for a tuple with a status or `Json` in it, as handlers of axum return them.
+fn is_response(ty: &Type) -> bool {
+    match ty {
+        Type::Tuple(tuple) => tuple.elems.iter().any(|member| {
+            last_segment(member)
+                .is_some_and(|last| matches!(&*last.ident.to_string(), "StatusCode" | "Json"))
+        }),
+        _ => false,
+    }
+}
+
+/// `T` of the `Json<T>` in a tuple.
+fn answer_in(ty: &Type) -> Option<Type> {
+    let Type::Tuple(tuple) = ty else { return None };
+    tuple.elems.iter().filter_map(last_segment).find_map(|last| match &last.arguments {
+        PathArguments::AngleBracketed(arguments) if last.ident == "Json" => {
+            match arguments.args.first()? {
+                GenericArgument::Type(inner) => Some(inner.clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    })
+}
+
+fn last_segment(ty: &Type) -> Option<&syn::PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
     }
 }
 
@@ -387,11 +380,12 @@ fn may_be_result(returns: &Type) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proc_macro2::TokenStream;
     use quote::quote;
 
     use super::*;
 
-    fn messages(arguments: TokenStream, item: TokenStream) -> Vec<String> {
+    pub(super) fn messages(arguments: TokenStream, item: TokenStream) -> Vec<String> {
         let mut mistakes = Mistakes::default();
         let args = Args::parse(arguments, &mut mistakes);
         validate(&args, &Function::parse(&item).unwrap(), &mut mistakes);
@@ -401,7 +395,7 @@ mod tests {
         }
     }
 
-    fn create() -> TokenStream {
+    pub(super) fn create() -> TokenStream {
         quote!(
             async fn create(req: Request, user: u64) -> Result<u64, Error> {}
         )
@@ -440,23 +434,27 @@ mod tests {
     }
 
     #[test]
-    fn roots_are_parameters() {
-        assert_eq!(messages(quote!(key = (req.id, user), scope = "user"), create()), [""; 0]);
-        assert_eq!(
-            messages(quote!(key = "{request.id}:{request.b}"), create()),
-            ["`request` is not a parameter of `create`\n\
-             help: did you mean `req`? the parameters are `req`, `user`"]
+    fn type_parameters_without_bounds_are_answered_with_bounds() {
+        let free = quote!(
+            async fn create<T: Send + 'static, E>(id: u64) -> Result<T, E> {}
         );
-        assert_eq!(
-            messages(quote!(key = NIGHTLY), create()),
-            ["`NIGHTLY` is not a parameter of `create`\n\
-             help: the parameters are `req`, `user`; for a constant: `key = const NIGHTLY`"]
+        let found = messages(quote!(key = "id"), free.clone());
+        assert_eq!(found.len(), 2, "{found:#?}");
+        assert!(found[0].ends_with("add a bound: `E: From<idempotent_runtime::Error>`"));
+        assert!(found[1].contains("`T: serde::Serialize + serde::de::DeserializeOwned`"));
+        assert_eq!(messages(quote!(key = "id", mode = "reject"), free).len(), 1);
+        let bound = quote!(
+            async fn create<T: Kept, E: From<Error>>(id: u64) -> Result<T, E> {}
         );
-        assert_eq!(
-            messages(quote!(scope = self.tenant), create()),
-            ["`scope` uses `self`, but `create` has no receiver\n\
-             help: the parameters are `req`, `user`"]
-        );
+        assert_eq!(messages(quote!(key = "id"), bound), [""; 0]);
+    }
+
+    #[test]
+    fn a_word_in_with_is_a_parameter() {
+        assert_eq!(messages(quote!(with = user), create()), [""; 0]);
+        assert_eq!(messages(quote!(with = INSTANCE), create()), [""; 0]);
+        let found = messages(quote!(with = idempotency), create());
+        assert!(found.concat().starts_with("`idempotency` is not a parameter of `create`"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use syn::{Expr, ExprLit, Lit, Meta};
 
 pub(crate) use self::choice::{Abandon, Mode, OnStoreError, OnUnrecorded, variant};
 pub(crate) use self::duration::{Length, Wait};
-pub(crate) use self::path::{Bare, FunctionPath, Parameter, RuntimePath};
+pub(crate) use self::path::{Bare, FunctionPath, Parameter, RuntimePath, WITH, final_errors};
 pub(crate) use self::text::{Message, OperationName};
 use crate::mistake::mistake;
 

@@ -22,6 +22,8 @@ pub(crate) struct Options {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) runs: Runs,
     pub(crate) binding: Binding,
+    /// An argument that has an effect in strong mode only, of a function without `mode`.
+    pub(crate) for_strong: Option<&'static str>,
 }
 
 /// The calls of an operation that may run their body.
@@ -50,6 +52,7 @@ impl Options {
         retry_after: None,
         runs: Runs::Granted,
         binding: Binding::Lifted,
+        for_strong: None,
     };
 
     /// The `retry_after` of a caller that finds the key held.

@@ -91,6 +91,12 @@ impl Site {
         self
     }
 
+    /// Names an argument that has an effect in strong mode only, of a function without `mode`.
+    pub const fn for_strong(mut self, argument: &'static str) -> Self {
+        self.options.for_strong = Some(argument);
+        self
+    }
+
     /// Sets `message`.
     pub const fn message(mut self, message: &'static str) -> Self {
         let before = self.options.message.replace(Cow::Borrowed(message));

@@ -88,7 +88,8 @@ pub(super) fn kept_fields<'a>(
 ) -> Vec<Kept<'a>> {
     let mut kept = Vec::new();
     for (member, field) in fields.members().zip(fields) {
-        let options = mistakes.take(FieldOptions::read(&field.attrs)).unwrap_or_default();
+        // A wrong option may have been meant to let the type pass.
+        let Some(options) = mistakes.take(FieldOptions::read(&field.attrs)) else { continue };
         if !options.skip && !options.display {
             check(field, mistakes);
         }

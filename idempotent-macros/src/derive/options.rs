@@ -44,6 +44,14 @@ pub(super) struct FieldOptions {
 impl FieldOptions {
     pub(super) fn read(attrs: &[Attribute]) -> syn::Result<Self> {
         let mut options = Self::default();
+        // The compiler reports it, too: `key` is no attribute of this derive.
+        if let Some(attr) = attrs.iter().find(|attr| attr.path().is_ident("key"))
+            && let Ok(option) = attr.parse_args::<syn::Ident>()
+            && Place::Field.options().iter().any(|known| option == known)
+        {
+            let what = format!("`#[key({option})]` is written `#[key_part({option})]`");
+            return Err(mistake(attr.path(), what, format!("`#[key_part({option})]`")));
+        }
         each_option(attrs, Place::Field, |option, name| {
             if !option.input.is_empty() && !option.input.peek(syn::Token![,]) {
                 let what = format!("`{name}` takes no value");
@@ -111,6 +119,14 @@ fn unknown(path: &Path, place: Place) -> syn::Error {
         Some(near) => format!("did you mean `{near}`?"),
         None if matches!(name.as_str(), "ignore" | "skipped" | "exclude") => {
             "did you mean `skip`?".to_owned()
+        }
+        None if matches!(name.as_str(), "rename" | "name" | "alias") => {
+            "remove it: a field has no name in a key, only its position".to_owned()
+        }
+        None if matches!(name.as_str(), "with" | "serialize_with" | "format") => {
+            "`#[key_part(display)]` takes the text that the field displays; for another text, \
+             give it a type of its own with `Display`"
+                .to_owned()
         }
         None if matches!(name.as_str(), "to_string" | "string" | "as_string" | "text") => {
             "did you mean `display`?".to_owned()

@@ -242,7 +242,15 @@ impl Reader<'_> {
                     }
                     None if operands.iter().all(is_word) && self.place == Place::Whole => {
                         let text = source(binary).replace(' ', "");
-                        format!("for a fixed value: `{name} = const \"{text}\"`")
+                        let fixed = format!("`{name} = const \"{text}\"`");
+                        match name == "key" {
+                            true => format!(
+                                "a key tells calls apart, and a name operations: `name = \
+                                 \"{text}\", key = \"req.order_id\"`; for one key of all calls: \
+                                 {fixed}"
+                            ),
+                            false => format!("for a fixed value: {fixed}"),
+                        }
                     }
                     None if operands.iter().all(is_field) => format!(
                         "for several parts: `{name} = ({}, {})`",
@@ -289,10 +297,7 @@ impl Reader<'_> {
             Expr::Macro(call) => mistake(
                 &call.mac.path,
                 format!("`{name}` cannot use the macro `{}!`", source(&call.mac.path)),
-                format!(
-                    "a template puts text together: `{name} = \"{}\"`",
-                    formatted(&call.mac.tokens).as_deref().unwrap_or("order:{req.order_id}")
-                ),
+                self.in_place_of_macro(&call.mac),
             ),
             Expr::Closure(closure) => match unwrap(&closure.body) {
                 body @ (Expr::Field(_) | Expr::MethodCall(_) | Expr::Path(_)) => mistake(
@@ -320,6 +325,20 @@ impl Reader<'_> {
             | Expr::Const(_) => self.not_a_path(expr, "a block"),
             _ => self.not_a_path(expr, "such an expression"),
         }
+    }
+
+    fn in_place_of_macro(&self, mac: &syn::Macro) -> String {
+        let name = self.name;
+        if mac.path.is_ident("env") || mac.path.is_ident("option_env") {
+            let value = source(mac);
+            return format!(
+                "for a value that is fixed when compiling: `const JOB: &str = {value};` and `{name} \
+                 = const JOB`"
+            );
+        }
+        let template = formatted(&mac.tokens);
+        let template = template.as_deref().unwrap_or("order:{req.order_id}");
+        format!("a template puts text together: `{name} = \"{template}\"`")
     }
 
     fn not_a_path(&self, at: impl ToTokens, kind: &str) -> syn::Error {
@@ -409,13 +428,14 @@ pub(crate) fn formatted(arguments: &TokenStream) -> Option<String> {
     let arguments = parser.parse2(arguments.clone()).ok()?;
     let mut arguments = arguments.iter();
     let Some(Lit::Str(text)) = literal(arguments.next()?) else { return None };
-    let text = text.value();
+    let text = text.value().replace("{:?}", "{}").replace("{:#?}", "{}");
     let mut pieces = text.split("{}");
     let mut template = pieces.next()?.to_owned();
     for piece in pieces {
         template.push_str(&format!("{{{}}}{piece}", source(arguments.next()?)));
     }
-    Some(template)
+    // Without fixed text or a path in it, there is nothing to put together.
+    template.contains('{').then_some(template)
 }
 
 fn holes(members: impl Iterator<Item = String>) -> String {

@@ -256,7 +256,8 @@ fn keys_of_other_languages_are_translated() {
     refuses(
         parse_quote!("nightly-report"),
         "`key` cannot use the operator `-`",
-        "for a fixed value: `key = const \"nightly-report\"`",
+        "a key tells calls apart, and a name operations: `name = \"nightly-report\", key = \
+         \"req.order_id\"`; for one key of all calls: `key = const \"nightly-report\"`",
     );
     refuses(parse_quote!(true), "`key` is not a switch", "`key = \"req.order_id\"`");
     refuses_with(

@@ -23,6 +23,14 @@ impl Mode {
 impl Value for Mode {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         let modes = [Self::Reject, Self::Strong, Self::Window];
+        if let Some(Lit::Str(literal)) = literal(value)
+            && literal.value().to_lowercase().starts_with("exactly")
+        {
+            let what = format!("`{name}` cannot be `\"{}\"`", literal.value());
+            let help = "`mode = \"strong\"`: one run, and its answer for duplicates; with changes in a \
+                        database, `transaction = \"tx\"` commits both together";
+            return Err(mistake(literal, what, help));
+        }
         Ok(modes[choose(name, value, &Self::NAMES)?])
     }
 }
@@ -71,6 +79,10 @@ pub(crate) fn variant(value: impl std::fmt::Debug) -> Ident {
     Ident::new(&format!("{value:?}"), Span::mixed_site())
 }
 
+/// The modes, for help texts.
+const MODES: &str = "`\"reject\"` refuses duplicates, `\"strong\"` gives them the answer, `\"window\"` \
+                     only marks the key as taken until `expire` is over";
+
 /// The position of the word among `words`.
 fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
     let all = quoted_list(words.iter().map(|word| format!("\"{word}\"")));
@@ -94,6 +106,7 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
         let near = nearest(&word, words.iter().copied());
         let help = match near.or_else(|| synonym(&word).filter(|word| words.contains(word))) {
             Some(near) => format!("did you mean `\"{near}\"`?"),
+            None if name == "mode" => MODES.to_owned(),
             None => format!("one of {all}"),
         };
         mistake(literal, format!("`{name}` cannot be `\"{word}\"`"), help)
@@ -143,10 +156,9 @@ mod tests {
         let error = mode(parse_quote!("replay")).unwrap_err();
         assert_eq!(error, "`mode` cannot be `\"replay\"`\nhelp: did you mean `\"strong\"`?");
         let error = mode(parse_quote!("blue")).unwrap_err();
-        assert_eq!(
-            error,
-            "`mode` cannot be `\"blue\"`\nhelp: one of `\"reject\"`, `\"strong\"`, `\"window\"`"
-        );
+        assert_eq!(error, format!("`mode` cannot be `\"blue\"`\nhelp: {MODES}"));
+        let error = mode(parse_quote!("exactly_once")).unwrap_err();
+        assert!(error.contains("help: `mode = \"strong\"`"), "{error}");
     }
 
     #[test]

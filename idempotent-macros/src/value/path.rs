@@ -6,7 +6,8 @@ use syn::{Expr, ExprPath, Lit, Path};
 use super::{Value, literal};
 use crate::args;
 use crate::key::quoted;
-use crate::mistake::mistake;
+use crate::list::source;
+use crate::mistake::{ERROR_TYPE, mistake};
 
 /// A function: `OrderError::is_final`, quoted or not.
 #[derive(Debug)]
@@ -26,6 +27,10 @@ impl Value for FunctionPath {
         }
         path.map(Self).ok_or_else(|| {
             let what = match value {
+                Expr::Lit(_) | Expr::Array(_) if name == "final_errors" => {
+                    let what = format!("`{name}` takes the path of a function");
+                    return mistake(value, what, final_errors(ERROR_TYPE, &pattern_of(value)));
+                }
                 Expr::Closure(_) => format!("`{name}` takes the path of a function, not a closure"),
                 Expr::Call(_) => format!("`{name}` takes the path of a function, not a call"),
                 _ => format!("`{name}` takes the path of a function"),
@@ -43,18 +48,45 @@ fn not_a_function(name: &Ident, path: &ExprPath) -> Option<syn::Error> {
     }
     let what =
         format!("`{name}` takes the path of a function, and `{last}` is not the name of one");
-    let mut owner = path.path.segments.iter().rev().skip(1);
-    let help = match owner.next().filter(|_| name == "final_errors") {
-        Some(owner) => {
-            let owner = &owner.ident;
-            format!(
-                "`{name} = {owner}::is_final`, with `fn is_final(&self) -> bool {{ matches!(self, \
-                 Self::{last}) }}`"
-            )
-        }
-        None => example(name),
+    let owner = path.path.segments.iter().rev().nth(1).map(|owner| owner.ident.to_string());
+    let owner = owner.as_deref().unwrap_or(ERROR_TYPE);
+    let help = match name == "final_errors" {
+        true => final_errors(owner, &format!("matches!(self, Self::{last} {{ .. }})")),
+        false => example(name),
     };
     Some(mistake(path, what, help))
+}
+
+/// Help for `final_errors`: a function of the error type, and its body.
+pub(crate) fn final_errors(owner: &str, body: &str) -> String {
+    format!(
+        "`final_errors = {owner}::is_final`, with `impl {owner} {{ fn is_final(&self) -> bool {{ \
+         {body} }} }}`"
+    )
+}
+
+/// An expression that is true for the variants that `value` names: `[SoldOut, Closed]`,
+/// `"SoldOut(_)"`. Without names, for all.
+fn pattern_of(value: &Expr) -> String {
+    let text = match literal(value) {
+        Some(Lit::Str(text)) => text.value(),
+        _ => source(value),
+    };
+    // `{ .. }` matches a variant of any kind.
+    let variants: Vec<String> = text
+        .trim_matches(['[', ']'])
+        .split([',', '|'])
+        .filter_map(|piece| {
+            let piece = piece.trim().trim_matches('"');
+            let path = piece.split(['(', '{', ' ']).next()?;
+            let last = path.rsplit("::").next()?;
+            last.starts_with(char::is_uppercase).then(|| format!("Self::{last} {{ .. }}"))
+        })
+        .collect();
+    match variants.is_empty() {
+        true => "true".to_owned(),
+        false => format!("matches!(self, {})", variants.join(" | ")),
+    }
 }
 
 /// The runtime crate, quoted or not.
@@ -100,6 +132,9 @@ impl Value for Bare {
         match literal(value) {
             Some(Lit::Str(text)) => {
                 let help = match text.parse::<Expr>() {
+                    Ok(_) if STORES.contains(&text.value().to_lowercase().as_str()) => {
+                        WITH.to_owned()
+                    }
                     Ok(_) => format!("`{name} = {}`", text.value()),
                     Err(_) => example(name),
                 };
@@ -109,9 +144,32 @@ impl Value for Bare {
                 let what = format!("`{name}` takes an expression that borrows as `Idempotency`");
                 Err(mistake(value, what, example(name)))
             }
-            None => Ok(Self(value.clone())),
+            None => match value {
+                Expr::Path(path) if is_type(path) => {
+                    let what =
+                        format!("`{name}` takes an instance, and `{}` is a type", source(path));
+                    Err(mistake(value, what, WITH))
+                }
+                _ => Ok(Self(value.clone())),
+            },
         }
     }
+}
+
+/// Help for something that is not an instance.
+pub(crate) const WITH: &str = "`with = self.idempotency`, a field or a parameter that holds the `Idempotency` with \
+                    its store; or leave `with` out, and call `Idempotency::install` once";
+
+/// Stores that other libraries choose by a word.
+const STORES: [&str; 8] =
+    ["redis", "memory", "postgres", "postgresql", "mysql", "sqlite", "valkey", "database"];
+
+/// Returns `true` for a name in camel case, such as `store::RedisStore`.
+fn is_type(path: &ExprPath) -> bool {
+    let last = path.path.segments.last().map(|last| last.ident.to_string());
+    last.is_some_and(|last| {
+        last.starts_with(char::is_uppercase) && last.contains(char::is_lowercase)
+    })
 }
 
 fn example(name: &Ident) -> String {
@@ -152,6 +210,23 @@ mod tests {
     }
 
     #[test]
+    fn variants_are_answered_with_a_function_that_matches_them() {
+        let body = |value: Expr| {
+            let error = function(value).unwrap_err();
+            let (_, help) = error.split_once("-> bool { ").unwrap();
+            help.trim_end_matches('`').trim_end_matches(" } }").to_owned()
+        };
+        let sold_out = "matches!(self, Self::SoldOut { .. })";
+        assert_eq!(body(parse_quote!(true)), "true");
+        assert_eq!(body(parse_quote!("SoldOut(_)")), sold_out);
+        assert_eq!(body(parse_quote!("OrderError::SoldOut")), sold_out);
+        assert_eq!(body(parse_quote!(OrderError::SoldOut)), sold_out);
+        let both = "matches!(self, Self::SoldOut { .. } | Self::Closed { .. })";
+        assert_eq!(body(parse_quote!([SoldOut, Closed])), both);
+        assert_eq!(body(parse_quote!("SoldOut { .. } | OrderError::Closed")), both);
+    }
+
+    #[test]
     fn with_takes_no_quotes() {
         let with = format_ident!("with");
         assert!(Bare::read(&with, &parse_quote!(self.idem)).is_ok());
@@ -160,5 +235,10 @@ mod tests {
             error.to_string(),
             "`with` takes an expression without quotes\nhelp: `with = self.idem`"
         );
+        for store in [parse_quote!("redis"), parse_quote!(store::RedisStore)] {
+            let error = Bare::read(&with, &store).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("\nhelp: {WITH}")), "{error}");
+        }
+        assert!(Bare::read(&with, &parse_quote!(INSTANCE)).is_ok());
     }
 }

@@ -82,6 +82,14 @@ impl Value for OperationName {
             let clean = operation.replace(char::is_control, ".");
             return Err(mistake(value, what, format!("`{name} = \"{clean}\"`")));
         }
+        if operation.contains(['{', '}']) {
+            let what = format!("`{name}` is the same for every call, and has no holes");
+            let fixed = operation.split(['{', '}']).step_by(2).collect::<String>();
+            let fixed = fixed.trim_matches(|c: char| !c.is_alphanumeric());
+            let fixed = if fixed.is_empty() { "orders.create" } else { fixed };
+            let help = format!("`{name} = \"{fixed}\"`; parts of a call go into `key` or `scope`");
+            return Err(mistake(value, what, help));
+        }
         Ok(Self(text.clone()))
     }
 }
@@ -112,6 +120,11 @@ mod tests {
         assert_eq!(
             name(parse_quote!("a\nb")).unwrap(),
             "`name` has a control character in it\nhelp: `name = \"a.b\"`"
+        );
+        assert_eq!(
+            name(parse_quote!("orders.{req.item}")).unwrap(),
+            "`name` is the same for every call, and has no holes\n\
+             help: `name = \"orders\"`; parts of a call go into `key` or `scope`"
         );
         assert!(name(parse_quote!(NAME)).unwrap().starts_with("`name` takes a quoted string"));
         assert!(name(parse_quote!(3)).unwrap().starts_with("`name` takes a quoted string"));

@@ -31,7 +31,8 @@
 //!   whether it blocks; `current`: the attempt as its body sees it; `nested`: calls inside a body,
 //!   their permit and their refusals
 //! - `registry`: the attempts of this process; `keeper`: the thread that renews them;
-//!   `striped_counter`: counts calls; `short_leases`: warns of leases that are too short
+//!   `striped_counter`: counts calls; `short_leases`: warns of leases that are too short;
+//!   `idle_arguments`: warns of arguments that the mode leaves without effect
 //! - `end`: an end as a value; `record`: records it; `handoff`: moves that to the background when a
 //!   caller goes; `waiters`: the callers that are told; `values`: answers as stored bytes
 //! - `pending_begin`: a `begin` that was sent; `release`: frees keys whose bodies never start;

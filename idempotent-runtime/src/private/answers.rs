@@ -55,6 +55,8 @@ mod sealed {
     note = "a response such as `axum::Json<T>` is made from the answer: return `T` here, and wrap it in \
             the handler: `Ok(Json(create_order(req).await?))`",
     note = "a type parameter needs the bounds `serde::Serialize + serde::de::DeserializeOwned`",
+    note = "`Arc<T>` and `Rc<T>` need a feature: `cargo add serde --features rc`; in place of `dyn Trait`, \
+            name the type",
     note = "`mode = \"reject\"` keeps no value and needs neither trait"
 )]
 pub trait Kept: Sized {

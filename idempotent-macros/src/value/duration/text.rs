@@ -73,7 +73,14 @@ impl Refused<'_> {
             Self::NoNumber | Self::TooLong => {
                 let is_constant = value.contains(char::is_uppercase)
                     && syn::parse_str::<syn::ExprPath>(value).is_ok();
-                let help = match is_constant && proposal.is_none() {
+                let is_endless = matches!(
+                    value.to_lowercase().as_str(),
+                    "never" | "forever" | "infinite" | "infinity" | "none" | "max" | "unlimited"
+                );
+                let help = match is_constant && proposal.is_none() && !is_endless {
+                    _ if is_endless => {
+                        format!("every record ends; ten years: `{name} = \"3650d\"`")
+                    }
                     true => format!("a constant stands without quotes: `{name} = {value}`"),
                     false => propose(format!("`{name} = \"5m\"`")),
                 };

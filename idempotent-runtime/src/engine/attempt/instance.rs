@@ -2,6 +2,7 @@
 
 use super::admission::Admission;
 use super::backlog::Backlog;
+use super::idle_arguments::IdleArguments;
 use super::keeper::Keeper;
 use super::short_leases::ShortLeases;
 use super::state::AttemptState;
@@ -31,6 +32,7 @@ pub(crate) struct Instance {
     /// An `Arc` of its own: jobs in it hold the instance, and must not hold it through this.
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) short_leases: ShortLeases,
+    pub(crate) idle_arguments: IdleArguments,
     /// The store was asked to tell of records that operators free.
     hears_freed: AtomicBool,
 }
@@ -46,6 +48,7 @@ impl Instance {
         Ok(Self {
             local: store.is_local(),
             short_leases: ShortLeases::new(store.timeout()),
+            idle_arguments: IdleArguments::default(),
             store,
             protection: Protection::On,
             config: ArcSwap::from_pointee(config),

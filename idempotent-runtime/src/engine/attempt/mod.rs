@@ -7,6 +7,7 @@ mod end;
 pub(in crate::engine) mod faults;
 mod guard;
 mod handoff;
+mod idle_arguments;
 mod instance;
 mod keeper;
 mod nested;

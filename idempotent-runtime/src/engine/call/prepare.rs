@@ -50,6 +50,7 @@ pub(crate) fn prepare_within<'a>(
     // A limit of what the adapter calls, and not of what that calls in its body.
     policy.max_attempts = ambient::with(|ambient| ambient?.max_attempts)
         .filter(|_| policy.mode != Mode::Window && current::enclosing().is_none());
+    engine.idle_arguments.check(&call.operation, call.options, policy.mode);
     let key = record_key(&call, &config)?;
     drop(config);
     if policy.mode != Mode::Window {
@@ -76,6 +77,10 @@ fn admit(call: &Prepared<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Text for a call without `key`, outside of an adapter.
+const NO_TOKEN: &str = "no token is in place; help: `key = \"req.order_id\"`, or for the token of a \
+                        request a layer or a consumer around the call";
+
 /// The name of the call's record.
 pub(crate) fn record_key(call: &Call<'_>, config: &Config) -> Result<RecordKey, Error> {
     let fault = |kind, text: &str| Err(Error::new(kind, &call.operation).with_message(text));
@@ -93,7 +98,7 @@ pub(crate) fn record_key(call: &Call<'_>, config: &Config) -> Result<RecordKey, 
             Origin::Empty => return fault(ErrorKind::InvalidKey, "the key is empty"),
             Origin::Absent => return fault(ErrorKind::MissingKey, "the key's field is `None`"),
             Origin::Ambient => match ambient.and_then(|ambient| ambient.token.as_deref()) {
-                None => return fault(ErrorKind::MissingKey, "no token is in place"),
+                None => return fault(ErrorKind::MissingKey, NO_TOKEN),
                 Some("") => return fault(ErrorKind::InvalidKey, "the token is empty"),
                 Some(text) => {
                     token = Encoded::of(text);

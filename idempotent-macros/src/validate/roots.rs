@@ -1,0 +1,225 @@
+//! Requires that every path in a key starts at a parameter.
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+
+use crate::args::Args;
+use crate::function::Function;
+use crate::key::{FieldPath, Key};
+use crate::key_types::NoKey;
+use crate::mistake::{Mistakes, mistake};
+use crate::suggest::{nearest, quoted_list};
+use crate::value::Message;
+
+pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    for given in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
+        if let Some(key) = given.ok() {
+            roots(&given.name, key, function, mistakes);
+        }
+    }
+    if let Some(given) = &args.message
+        && let Some(template) = given.ok().and_then(Message::template)
+    {
+        roots(&given.name, template, function, mistakes);
+    }
+}
+
+fn roots(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) {
+    let bindings = function.bindings();
+    let parameters: Vec<String> = bindings.iter().map(|binding| binding.name.to_string()).collect();
+    let mut reported = Vec::new();
+    for path in key.paths() {
+        let root = path.root.to_string();
+        if !parameters.contains(&root) && !reported.contains(&root) {
+            let unknown = Unknown { name, key, path, parameters: &parameters, function };
+            let (what, help) = unknown.explain();
+            mistakes.push(mistake(key.at(path), what, help));
+            reported.push(root);
+        } else if name != "message" && path.is_word() {
+            let no_key = function.type_of(&path.root).and_then(NoKey::of);
+            mistakes.extend(no_key.map(|no_key| {
+                let help = match no_key {
+                    NoKey::Option => format!("refuse a call without it: `{root}?`"),
+                    no_key => no_key.remedy(),
+                };
+                mistake(key.at(path), no_key.problem(), help)
+            }));
+        }
+    }
+}
+
+/// A path that starts at something else.
+struct Unknown<'a> {
+    name: &'a Ident,
+    key: &'a Key,
+    path: &'a FieldPath,
+    parameters: &'a [String],
+    function: &'a Function,
+}
+
+impl Unknown<'_> {
+    /// The problem, and a help that can be typed.
+    fn explain(&self) -> (String, String) {
+        let Self { name, path, parameters, .. } = self;
+        let function = &self.function.sig.ident;
+        let text = path.root.to_string();
+        let listed = self.listed();
+        match text.as_str() {
+            "self" => {
+                let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
+                return (what, listed);
+            }
+            "result" | "response" | "answer" | "returned" => {
+                let what =
+                    format!("`{text}` is not a parameter: a key is made before the body runs");
+                return (what, listed);
+            }
+            "None" => {
+                let what = format!("`{name}` cannot be `None`");
+                let root = parameters.first().map_or("req", String::as_str);
+                let out = match *name == "key" {
+                    true => "leave `key` out to use the token of the request".to_owned(),
+                    false => format!("leave `{name}` out"),
+                };
+                let field = format!("`{name} = \"{root}.reference?\"`");
+                return (what, format!("{out}; for a field that may be `None`: {field}"));
+            }
+            _ => {}
+        }
+        if is_bound_in(self.function.user_body(), &text) {
+            let what = format!(
+                "`{text}` is a variable of the body, and `{name}` is read before the body runs"
+            );
+            let help = format!("compute it in the caller, and pass it as a parameter `{text}`");
+            return (what, help);
+        }
+        let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
+        let near = nearest(&text, parameters.iter().map(String::as_str));
+        let help = match near {
+            _ if is_constant => format!("{listed}; for a constant: `{name} = const {text}`"),
+            Some(near) => format!("did you mean `{near}`? {listed}"),
+            None if path.is_word() => self.word(&text, &listed),
+            None => listed,
+        };
+        (format!("`{text}` is not a parameter of `{function}`"), help)
+    }
+
+    /// Help for a single word.
+    fn word(&self, text: &str, listed: &str) -> String {
+        let Self { name, parameters, .. } = self;
+        let in_hole = self.key.is_template();
+        let field = match parameters {
+            [only] if in_hole => Some(format!("for a field: `{{{only}.{text}}}`")),
+            [only] => Some(format!("for a field: `{name} = \"{only}.{text}\"`")),
+            _ if in_hole => Some(format!("for a field: `{{req.{text}}}`; {listed}")),
+            _ => None,
+        };
+        let field = field.as_deref().unwrap_or(listed);
+        match name.to_string().as_str() {
+            _ if in_hole => field.to_owned(),
+            "scope" => format!("{field}; or add a parameter `{text}`"),
+            _ => format!("{field}; for a fixed value: `{name} = const \"{text}\"`"),
+        }
+    }
+
+    /// The parameters that there are.
+    fn listed(&self) -> String {
+        let Self { name, path, parameters, .. } = self;
+        let function = &self.function.sig.ident;
+        let listed = match parameters {
+            [] if self.function.has_parameters() => {
+                let root = &path.root;
+                format!("give the parameter a name: `{root}: ..`")
+            }
+            [] => format!("`{function}` has no named parameters"),
+            [only] => format!("the only parameter is `{only}`"),
+            _ => format!("the parameters are {}", quoted_list(*parameters)),
+        };
+        // `req.order_id` where the pattern of the parameter has bound `order_id`.
+        match path.first_field().filter(|field| parameters.contains(field)) {
+            Some(field) => format!("`{name} = \"{field}\"`; {listed}"),
+            None => listed,
+        }
+    }
+}
+
+/// Returns `true` if a `let` anywhere in `body` binds `name` itself.
+fn is_bound_in(body: TokenStream, name: &str) -> bool {
+    let mut after_let = false;
+    for token in body {
+        match token {
+            TokenTree::Ident(word) if word == "let" => after_let = true,
+            TokenTree::Ident(word) if after_let && word == "mut" => {}
+            TokenTree::Ident(word) if after_let && word == name => return true,
+            TokenTree::Group(group) if is_bound_in(group.stream(), name) => return true,
+            _ => after_let = false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::super::tests::{create, messages};
+
+    #[test]
+    fn roots_are_parameters() {
+        assert_eq!(messages(quote!(key = (req.id, user), scope = "user"), create()), [""; 0]);
+        assert_eq!(
+            messages(quote!(key = "{request.id}:{request.b}"), create()),
+            ["`request` is not a parameter of `create`\n\
+             help: did you mean `req`? the parameters are `req`, `user`"]
+        );
+        assert_eq!(
+            messages(quote!(key = NIGHTLY), create()),
+            ["`NIGHTLY` is not a parameter of `create`\n\
+             help: the parameters are `req`, `user`; for a constant: `key = const NIGHTLY`"]
+        );
+        assert_eq!(
+            messages(quote!(scope = self.tenant), create()),
+            ["`scope` uses `self`, but `create` has no receiver\n\
+             help: the parameters are `req`, `user`"]
+        );
+    }
+
+    #[test]
+    fn a_variable_of_the_body_is_no_parameter() {
+        let item = quote!(
+            async fn create(req: Request) -> Result<u64, Error> {
+                if req.big {
+                    let mut total = 3;
+                }
+                Ok(1)
+            }
+        );
+        assert_eq!(
+            messages(quote!(key = "total"), item),
+            ["`total` is a variable of the body, and `key` is read before the body runs\n\
+             help: compute it in the caller, and pass it as a parameter `total`"]
+        );
+    }
+
+    #[test]
+    fn words_are_answered_in_their_place() {
+        let one = quote!(
+            async fn create(req: Request) -> Result<u64, Error> {}
+        );
+        let help = |arguments| messages(arguments, one.clone()).concat();
+        assert!(help(quote!(key = None)).contains("help: leave `key` out"));
+        assert!(help(quote!(key = "a:{item}")).ends_with("help: for a field: `{req.item}`"));
+        assert!(
+            help(quote!(scope = "tenant")).ends_with(
+                "help: for a field: `scope = \"req.tenant\"`; or add a parameter `tenant`"
+            )
+        );
+        let unnamed = quote!(
+            async fn create(_: Request) -> Result<u64, Error> {}
+        );
+        assert!(
+            messages(quote!(key = "req.id"), unnamed)
+                .concat()
+                .ends_with("help: give the parameter a name: `req: ..`")
+        );
+    }
+}
