@@ -23,7 +23,6 @@ pub fn write(results: &Results) -> String {
         text += &on_server(server);
     }
     text += &memory_store(results);
-    text += &targets(results);
     text
 }
 
@@ -204,7 +203,7 @@ fn memory_store(results: &Results) -> String {
     )
 }
 
-/// The goals with what was measured, also for printing by themselves.
+/// The goals with what was measured, for printing.
 pub fn targets(results: &Results) -> String {
     let mut text = "\n## Targets\n".to_owned();
     for server in &results.servers {
