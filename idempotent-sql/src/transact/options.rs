@@ -323,6 +323,8 @@ impl<P: TransactionPool> TransactionSource for Transactions<P> {
         if let Some(begun) = self.begin_with_new_key(&claim).await {
             return begun;
         }
+        #[cfg(not(feature = "postgres"))]
+        let _ = claim;
         self.opened(self.pool.begin_for_claim(self.isolation).await)
     }
 
