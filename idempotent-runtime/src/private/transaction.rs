@@ -30,7 +30,7 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Policy for the answers of a function that runs in a transaction.
 ///
-/// A trait for the same reason as [`Witness`].
+/// A trait for the same reason as [`Witness`](super::Witness).
 pub trait ClaimIn: Sized {
     /// The claim.
     type Claim<'a: 'x, 'x>;

@@ -67,7 +67,7 @@ impl Filter {
     }
 
     /// Admits records only that keep callers away until an operator
-    /// [resolves](crate::RecordHandle::resolve) them: those of attempts with
+    /// [resolves](crate::Operation::resolve) them: those of attempts with
     /// [`Abandon::Block`](crate::Abandon::Block) that were [`Abandoned`](State::Abandoned), and those
     /// that are still [`Processing`](State::Processing) although the lease is over, because the
     /// process died.
