@@ -12,7 +12,7 @@ use crate::table::Table;
 /// A ratio that is to be reached.
 #[derive(Clone, Debug)]
 pub struct Goal {
-    /// What the ratio is of.
+    /// The ratio, in words.
     pub name: String,
     /// The limit.
     pub limit: Limit,

@@ -43,7 +43,7 @@ pub const PEER_REDIS: &str = "axum-idempotent 0.6, Redis";
 pub struct Row {
     /// The service.
     pub name: &'static str,
-    /// Whether the keys were new.
+    /// First executions, or replays.
     pub phase: Phase,
     /// Requests a second.
     pub rate: Summary,
@@ -218,7 +218,7 @@ impl Connection {
     }
 }
 
-/// Whether an answer has been read to its end.
+/// The part of an answer that has been read.
 fn whole(answer: &[u8]) -> io::Result<bool> {
     let Some(head) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(false);

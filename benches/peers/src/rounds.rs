@@ -76,7 +76,7 @@ impl Measured {
     }
 }
 
-/// What a server holds before calls come.
+/// The records that a server holds before calls come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ground {
     /// Nothing, at the start of every turn.

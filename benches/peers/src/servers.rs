@@ -141,7 +141,7 @@ impl Server {
         self.swaps
     }
 
-    /// Whether it has `HEXPIRE`, which a peer needs.
+    /// `true` if it has `HEXPIRE`, which a peer needs.
     pub fn expires_fields(&self) -> bool {
         self.expires_fields
     }
