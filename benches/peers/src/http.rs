@@ -218,7 +218,7 @@ impl Connection {
     }
 }
 
-/// The part of an answer that has been read.
+/// `true` if an answer has been read to its end.
 fn whole(answer: &[u8]) -> io::Result<bool> {
     let Some(head) = answer.windows(4).position(|window| window == b"\r\n\r\n") else {
         return Ok(false);
