@@ -34,7 +34,7 @@ pub mod worker;
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, State, Store};
 use idempotent_runtime::testing::{FaultStore, Ledger, ManualClock};
 use idempotent_runtime::{Config, Error, Idempotency, Mode, Operation};
-use patience::Patience;
+pub use patience::Patience;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
