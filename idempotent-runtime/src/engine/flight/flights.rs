@@ -34,7 +34,6 @@ pub(crate) struct Flights {
 #[derive(Debug)]
 struct Flight {
     state: Mutex<State>,
-    changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -47,6 +46,8 @@ struct State {
     holder: Option<Arc<AttemptState>>,
     /// The attempts that its callers wait for, as far as they were seen.
     seen: SeenAttempts,
+    /// `None` until a caller waits for a change: in most flights none does.
+    changed: Option<Arc<Notify>>,
 }
 
 #[derive(Debug)]
@@ -89,13 +90,16 @@ impl Flights {
             Entry::Occupied(entry) => {
                 let mut state = lock(&entry.get().state);
                 state.members += 1;
-                Member { flight: Arc::clone(entry.get()), at_join: state.seen }
+                let flight = Arc::clone(entry.get());
+                Member { flight, at_join: state.seen, is_founder: false }
             }
             Entry::Vacant(entry) => {
                 let (stage, seen) = (Stage::Leaderless(None), SeenAttempts::default());
-                let state = State { stage, members: 1, in_flight: None, holder: None, seen };
-                let flight = Flight { state: Mutex::new(state), changed: Arc::default() };
-                Member { flight: Arc::clone(entry.insert(Arc::new(flight))), at_join: seen }
+                let (in_flight, holder, changed) = (None, None, None);
+                let state = State { stage, members: 1, in_flight, holder, seen, changed };
+                let flight = Flight { state: Mutex::new(state) };
+                let flight = Arc::clone(entry.insert(Arc::new(flight)));
+                Member { flight, at_join: seen, is_founder: true }
             }
         }
     }
@@ -126,13 +130,12 @@ impl Flights {
         }
         drop(shard);
         let Landing { fingerprint, found, failed } = landing;
-        let mut state = lock(&member.flight.state);
-        if let Some(number) = failed {
-            state.seen.fails(number);
-        }
-        state.stage = Stage::Landed(fingerprint, found);
-        drop(state);
-        member.flight.changed.notify_waiters();
+        member.flight.change(|state| {
+            if let Some(number) = failed {
+                state.seen.fails(number);
+            }
+            state.stage = Stage::Landed(fingerprint, found);
+        });
     }
 
     #[cfg(test)]
@@ -142,6 +145,21 @@ impl Flights {
 
     fn shard(&self, key: &RecordKey) -> &Mutex<HashMap<RecordKey, Arc<Flight>>> {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+}
+
+impl Flight {
+    /// Changes the state, and notifies those who wait for that.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let changed = {
+            let mut state = lock(&self.state);
+            change(&mut state);
+            // One that starts to wait after this sees the change.
+            state.changed.clone()
+        };
+        if let Some(changed) = changed {
+            changed.notify_waiters();
+        }
     }
 }
 
@@ -161,9 +179,16 @@ pub(crate) struct Member {
     flight: Arc<Flight>,
     /// The attempts that had been seen here before this caller came.
     at_join: SeenAttempts,
+    /// It was the first one in the flight.
+    is_founder: bool,
 }
 
 impl Member {
+    /// `true` if the flight began with this caller: nothing was seen in it before.
+    pub(super) fn is_founder(&self) -> bool {
+        self.is_founder
+    }
+
     /// The next step of a caller with this fingerprint. If that is to lead, it leads from here on.
     pub(crate) fn turn(&self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
         let mut state = lock(&self.flight.state);
@@ -196,37 +221,34 @@ impl Member {
 
     /// The leader saw that an attempt of another process has failed.
     pub(super) fn failed_elsewhere(&self, number: u32) {
-        lock(&self.flight.state).seen.fails(number);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| state.seen.fails(number));
     }
 
     /// Resolves after the next change. To be called before [`turn`](Self::turn).
     pub(crate) fn changed(&self) -> OwnedNotified {
-        Arc::clone(&self.flight.changed).notified_owned()
+        let mut state = lock(&self.flight.state);
+        Arc::clone(state.changed.get_or_insert_default()).notified_owned()
     }
 
     /// The leader was told that an attempt of another process holds the key.
     pub(crate) fn in_flight_elsewhere(&self, number: u32, left: Duration) {
-        let mut state = lock(&self.flight.state);
-        state.seen.runs(number);
-        state.in_flight = Some(left);
-        drop(state);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| {
+            state.seen.runs(number);
+            state.in_flight = Some(left);
+        });
     }
 
     /// The leader was told that a transaction of another process holds the key.
     pub(crate) fn held_elsewhere(&self, left: Duration) {
-        lock(&self.flight.state).in_flight = Some(left);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| state.in_flight = Some(left));
     }
 
     /// The leader runs the body.
     pub(crate) fn running(&self, fingerprint: Option<Fingerprint>, lease: Duration) {
-        let mut state = lock(&self.flight.state);
-        state.stage = Stage::Running(fingerprint);
-        state.in_flight = Some(lease);
-        drop(state);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| {
+            state.stage = Stage::Running(fingerprint);
+            state.in_flight = Some(lease);
+        });
     }
 
     /// The body runs as this attempt.
@@ -244,12 +266,11 @@ impl Member {
 
     /// The leader goes away without an answer, and leaves its `begin` to the next one.
     pub(crate) fn step_down(&self, begin: Option<PendingBegin>) {
-        let mut state = lock(&self.flight.state);
-        state.stage = Stage::Leaderless(begin);
-        // The next leader asks for itself.
-        state.in_flight = None;
-        drop(state);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| {
+            state.stage = Stage::Leaderless(begin);
+            // The next leader asks for itself.
+            state.in_flight = None;
+        });
     }
 }
 

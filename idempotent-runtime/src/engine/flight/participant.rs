@@ -48,12 +48,28 @@ impl Participant {
         self.member.changed()
     }
 
+    /// Leads a flight that began with this caller. `false` if it did not, or another one was faster: the next
+    /// [`turn`](Self::turn) tells what is to be done.
+    pub(crate) fn leads_at_once(&mut self, fingerprint: Option<Fingerprint>, waits: Waits) -> bool {
+        if !self.member.is_founder() {
+            return false;
+        }
+        let turn = self.member.turn(fingerprint, waits);
+        matches!(self.leads(turn), Turn::Lead(_))
+    }
+
     pub(crate) fn turn(&mut self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
         if self.holder().is_some_and(|holder| holder.is_lost()) {
             // It no longer speaks for the key: its followers ask the store.
             self.engine.flights.land(&self.key, &self.member, Landing::default());
         }
-        match self.member.turn(fingerprint, waits) {
+        let turn = self.member.turn(fingerprint, waits);
+        self.leads(turn)
+    }
+
+    /// Takes the lead if it is this caller's.
+    fn leads(&mut self, turn: Turn) -> Turn {
+        match turn {
             Turn::Lead(begin) => {
                 self.role = Role::Leader;
                 self.begin = begin.map(Box::new);

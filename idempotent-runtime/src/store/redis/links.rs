@@ -167,12 +167,29 @@ impl Links {
         lock(&self.by_runtime).len()
     }
 
-    // Not an async function: a future around another one makes every call around it deeper.
-    pub(super) fn command(
-        self: &Arc<Self>,
-        command: Cmd,
-    ) -> impl Future<Output = Result<Value, Failed>> {
-        self.command_to(None, command)
+    /// Sends a command to the master of its key.
+    pub(super) async fn command(self: &Arc<Self>, command: Cmd) -> Result<Value, Failed> {
+        let Some((link, current)) = self.at_hand() else {
+            // Boxed, because it is large and would make the future of every command so.
+            return Box::pin(self.command_to(None, command)).await;
+        };
+        let answer = match &current.connection {
+            Connection::Single(connection) => connection.command(command).await,
+            _ => return Box::pin(self.command_to(None, command)).await,
+        };
+        self.check(&link, &current, answer.and_then(Value::extract_error))
+    }
+
+    /// The connection of this runtime, if there is one and a command has to wait for nothing but its answer: no sentinel
+    /// can replace the server, and the clock is not paused.
+    fn at_hand(self: &Arc<Self>) -> Option<(Arc<Link>, Current)> {
+        if self.target.sentinel().is_some() || paused::is_paused() {
+            return None;
+        }
+        self.mark_used();
+        let link = self.link().ok()?;
+        let current = self.usable(&link)?;
+        Some((link, current))
     }
 
     /// Sends a command to the master of a slot, whatever keys it names.

@@ -7,15 +7,16 @@
 //!
 //! Commands are sent in the order in which they are given, also across the two ways.
 
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Mutex, lock};
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, RedisError, Value};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::mem::{replace, take};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 /// Number of commands under way up to which each is sent by itself.
@@ -35,13 +36,13 @@ pub(super) struct Packed(Arc<Shared>);
 
 struct Shared {
     connection: MultiplexedConnection,
+    /// Commands that were given and not yet answered.
+    under_way: AtomicUsize,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Commands that were given and not yet answered.
-    under_way: usize,
     /// Commands that a task is about to send.
     queued: Vec<Queued>,
     /// There is a [`Packer`]. It has not yet handed its commands to the connection.
@@ -58,7 +59,11 @@ struct Queued {
 
 impl Packed {
     pub(super) fn new(connection: MultiplexedConnection) -> Self {
-        Self(Arc::new(Shared { connection, state: Mutex::default() }))
+        Self(Arc::new(Shared {
+            connection,
+            under_way: AtomicUsize::new(0),
+            state: Mutex::default(),
+        }))
     }
 
     /// The connection itself, for what is not to be sent with other commands.
@@ -67,23 +72,20 @@ impl Packed {
     }
 
     /// Sends a command. An error that the server answers with is in the value.
-    pub(super) async fn command(&self, command: Cmd) -> Result<Value, RedisError> {
-        let given = self.0.give(command);
-        let _under_way = UnderWay(&self.0);
-        match given {
+    pub(super) fn command(&self, command: Cmd) -> Sent<'_> {
+        match self.0.give(command) {
             Given::Alone(command) => {
                 let mut connection = self.connection();
-                // Boxed, because it is large and would make the future of every command so.
-                Box::pin(async move { connection.send_packed_command(&command).await }).await
+                let sent = Box::pin(async move { connection.send_packed_command(&command).await });
+                Sent { shared: &self.0, way: Way::Alone(sent) }
             }
             Given::Queued { answer, packer } => {
+                // Before the task is spawned, which panics outside a runtime: it no longer counts then.
+                let sent = Sent { shared: &self.0, way: Way::Queued(answer) };
                 if let Some(packer) = packer {
                     tokio::spawn(packer.run());
                 }
-                // The task ends without an answer only with its runtime.
-                answer.await.unwrap_or_else(|_| {
-                    Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
-                })
+                sent
             }
         }
     }
@@ -97,12 +99,48 @@ enum Given {
     Queued { answer: oneshot::Receiver<Result<Value, RedisError>>, packer: Option<Packer> },
 }
 
+/// A command under way, which counts as answered when it is dropped. One that goes by itself is sent with the first poll.
+///
+/// Small, because it is part of the future of every call.
+pub(super) struct Sent<'a> {
+    shared: &'a Shared,
+    way: Way,
+}
+
+enum Way {
+    Alone(Pin<Box<dyn Future<Output = Result<Value, RedisError>> + Send>>),
+    Queued(oneshot::Receiver<Result<Value, RedisError>>),
+}
+
+impl Future for Sent<'_> {
+    type Output = Result<Value, RedisError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.way {
+            Way::Alone(sent) => sent.as_mut().poll(context),
+            Way::Queued(answer) => Pin::new(answer).poll(context).map(|answer| {
+                // The task ends without an answer only with its runtime.
+                answer.unwrap_or_else(|_| {
+                    Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
+                })
+            }),
+        }
+    }
+}
+
+impl Drop for Sent<'_> {
+    fn drop(&mut self) {
+        // Relaxed: a command that counts a moment longer is sent with others, which is no harm.
+        self.shared.under_way.fetch_sub(1, Relaxed);
+    }
+}
+
 impl Shared {
     /// Decides how a command is sent, and queues it if it is sent with others.
     fn give(self: &Arc<Self>, command: Cmd) -> Given {
+        let others = self.under_way.fetch_add(1, Relaxed);
         let mut state = lock(&self.state);
-        state.under_way += 1;
-        if state.under_way <= ALONE && !state.packing {
+        if others < ALONE && !state.packing {
             return Given::Alone(command);
         }
         let (sender, answer) = oneshot::channel();
@@ -243,15 +281,6 @@ fn size(command: &Cmd) -> usize {
         _ => 0,
     });
     sizes.sum()
-}
-
-/// Counts a command as answered when it is dropped.
-struct UnderWay<'a>(&'a Shared);
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        lock(&self.0.state).under_way -= 1;
-    }
 }
 
 #[cfg(test)]
