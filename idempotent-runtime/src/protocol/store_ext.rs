@@ -63,7 +63,7 @@ pub trait StoreExt: Store {
                             swaps.push((key.clone(), swap));
                             true
                         }
-                        // `go_on` asks for this action again.
+                        // `rest` asks for this action again.
                         _ => false,
                     };
                     (key, exchange, swaps_first)
@@ -230,44 +230,35 @@ where
 {
     match exchange.action() {
         Ok(Action::Answer(answer)) => StoreFuture::ready(Ok(answer)),
-        Ok(action) => by_action(store, key, exchange, action),
+        Ok(action) => {
+            StoreFuture::new(async move { go_on(&mut &*store, key, exchange, action).await })
+        }
         Err(error) => StoreFuture::ready(Err(error)),
     }
-}
-
-/// Goes on with an exchange whose next action is known.
-fn by_action<'a, S, R>(
-    store: &'a S,
-    key: &'a RecordKey,
-    exchange: Exchange<R>,
-    action: Action<R::Answer>,
-) -> Answer<'a, R::Answer>
-where
-    S: Store + ?Sized,
-    R: Request + Send + 'a,
-    R::Answer: Unpin,
-{
-    StoreFuture::new(async move { go_on(&mut &*store, key, exchange, action).await })
 }
 
 /// Executes a request on a store that does not [decide](Store::decide) itself, in a future that owns what it needs.
 pub(crate) async fn execute_owned<R>(
     store: Arc<dyn Store>,
     key: RecordKey,
-    mut exchange: Exchange<R>,
+    request: R,
 ) -> Result<R::Answer, StoreError>
 where
     R: Request + Send,
     R::Answer: Unpin,
 {
-    let swapped = match exchange.action()? {
-        Action::Swap(swap) => store.swap(&key, swap).await?,
-        action => return by_action(&*store, &key, exchange, action).await,
+    let mut exchange = Exchange::new(request);
+    let sent = match exchange.action()? {
+        Action::Swap(swap) => Some(store.swap(&key, swap)),
+        // Asked for again below.
+        _ => None,
     };
-    match exchange.swapped(swapped) {
-        Some(answer) => Ok(answer),
-        None => rest(&*store, &key, exchange).await,
+    if let Some(sent) = sent
+        && let Some(answer) = exchange.swapped(sent.await?)
+    {
+        return Ok(answer);
     }
+    rest(&*store, &key, exchange).await
 }
 
 /// Executes a request by loading and swapping. If the store answers at once, so does this.
