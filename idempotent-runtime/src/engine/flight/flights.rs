@@ -18,7 +18,7 @@ use crate::key::RecordKey;
 use crate::sync::{Mutex, Notify, OwnedNotified, RandomState, lock, shards};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +27,51 @@ const SHARDS: usize = shards(32);
 /// All flights of an instance.
 #[derive(Debug)]
 pub(crate) struct Flights {
-    shards: [Mutex<HashMap<RecordKey, Arc<Flight>>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
+}
+
+type Shard = HashMap<HashedKey, Arc<Flight>, BuildHasherDefault<Known>>;
+
+/// A key with its hash, which is made once a call and not once a lookup.
+#[derive(Clone, Debug)]
+struct HashedKey {
+    hash: u64,
+    key: RecordKey,
+}
+
+impl PartialEq for HashedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.key == other.key
+    }
+}
+
+impl Eq for HashedKey {}
+
+impl Hash for HashedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// A hasher for what has its hash already.
+#[derive(Debug, Default)]
+struct Known(u64);
+
+impl Hasher for Known {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 #[derive(Debug)]
@@ -79,19 +122,17 @@ pub(crate) enum Turn {
 
 impl Flights {
     pub(crate) fn new() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
-            hasher: RandomState::new(),
-        }
+        Self { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
     }
 
     pub(crate) fn join(&self, key: &RecordKey) -> Member {
-        match lock(self.shard(key)).entry(key.clone()) {
+        let key = HashedKey { hash: self.hasher.hash_one(key), key: key.clone() };
+        match lock(self.shard(&key)).entry(key.clone()) {
             Entry::Occupied(entry) => {
                 let mut state = lock(&entry.get().state);
                 state.members += 1;
                 let flight = Arc::clone(entry.get());
-                Member { flight, at_join: state.seen, is_founder: false }
+                Member { key, flight, at_join: state.seen, is_founder: false }
             }
             Entry::Vacant(entry) => {
                 let (stage, seen) = (Stage::Leaderless(None), SeenAttempts::default());
@@ -99,13 +140,14 @@ impl Flights {
                 let state = State { stage, members: 1, in_flight, holder, seen, changed };
                 let flight = Flight { state: Mutex::new(state) };
                 let flight = Arc::clone(entry.insert(Arc::new(flight)));
-                Member { flight, at_join: seen, is_founder: true }
+                Member { key, flight, at_join: seen, is_founder: true }
             }
         }
     }
 
     /// Takes a caller out of its flight. A `begin` that the last one leaves behind has no owner.
-    pub(crate) fn leave(&self, key: &RecordKey, member: &Member) -> Option<PendingBegin> {
+    pub(crate) fn leave(&self, member: &Member) -> Option<PendingBegin> {
+        let key = &member.key;
         // Under the lock of the shard, so that no caller joins a flight that is being removed.
         let mut shard = lock(self.shard(key));
         let mut state = lock(&member.flight.state);
@@ -123,7 +165,10 @@ impl Flights {
     }
 
     /// Ends a flight: its followers share what was found, and later callers meet in another one.
-    pub(crate) fn land(&self, key: &RecordKey, member: &Member, landing: Landing) {
+    ///
+    /// Whoever ends it need not [`leave`](Self::leave): nobody finds it any more.
+    pub(crate) fn land(&self, member: &Member, landing: Landing) {
+        let key = &member.key;
         let mut shard = lock(self.shard(key));
         if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.flight)) {
             shard.remove(key);
@@ -143,8 +188,9 @@ impl Flights {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    fn shard(&self, key: &RecordKey) -> &Mutex<HashMap<RecordKey, Arc<Flight>>> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    /// By other bits of the hash than those by which a map finds a key.
+    fn shard(&self, key: &HashedKey) -> &Mutex<Shard> {
+        &self.shards[(key.hash >> 32) as usize % SHARDS]
     }
 }
 
@@ -173,9 +219,10 @@ pub(crate) struct Landing {
     pub(crate) failed: Option<u32>,
 }
 
-/// A caller in a flight. It has to [`leave`](Flights::leave).
+/// A caller in a flight. It has to [`leave`](Flights::leave), or to [`land`](Flights::land) the flight.
 #[derive(Debug)]
 pub(crate) struct Member {
+    key: HashedKey,
     flight: Arc<Flight>,
     /// The attempts that had been seen here before this caller came.
     at_join: SeenAttempts,
@@ -184,6 +231,11 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// The key of the flight.
+    pub(super) fn key(&self) -> &RecordKey {
+        &self.key.key
+    }
+
     /// `true` if the flight began with this caller: nothing was seen in it before.
     pub(super) fn is_founder(&self) -> bool {
         self.is_founder
