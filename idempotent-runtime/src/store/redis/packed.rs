@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 /// Number of commands under way up to which each is sent by itself.
-const ALONE: usize = 32;
+const ALONE: usize = 4;
 
 /// Maximum number of commands in one message. If the connection ends while their answers come in,
 /// the outcome of all of them is unknown.
@@ -72,20 +72,20 @@ impl Packed {
     }
 
     /// Sends a command. An error that the server answers with is in the value.
-    pub(super) fn command(&self, command: Cmd) -> Sent<'_> {
+    pub(super) fn command(&self, command: Cmd) -> Sent {
         match self.0.give(command) {
-            Given::Alone(command) => {
+            Given::Alone(command, under_way) => {
                 let mut connection = self.connection();
-                let sent = Box::pin(async move { connection.send_packed_command(&command).await });
-                Sent { shared: &self.0, way: Way::Alone(sent) }
+                Sent::Alone(Box::pin(async move {
+                    let _under_way = under_way;
+                    connection.send_packed_command(&command).await
+                }))
             }
             Given::Queued { answer, packer } => {
-                // Before the task is spawned, which panics outside a runtime: it no longer counts then.
-                let sent = Sent { shared: &self.0, way: Way::Queued(answer) };
                 if let Some(packer) = packer {
                     tokio::spawn(packer.run());
                 }
-                sent
+                Sent::Queued(answer)
             }
         }
     }
@@ -94,31 +94,26 @@ impl Packed {
 /// A command that was given to a connection.
 enum Given {
     /// It is to be sent by itself.
-    Alone(Cmd),
+    Alone(Cmd, UnderWay),
     /// It is sent with others, by a task that is to be started if it is the first of them.
     Queued { answer: oneshot::Receiver<Result<Value, RedisError>>, packer: Option<Packer> },
 }
 
-/// A command under way, which counts as answered when it is dropped. One that goes by itself is sent with the first poll.
+/// A command under way. One that goes by itself is sent with the first poll.
 ///
 /// Small, because it is part of the future of every call.
-pub(super) struct Sent<'a> {
-    shared: &'a Shared,
-    way: Way,
-}
-
-enum Way {
+pub(super) enum Sent {
     Alone(Pin<Box<dyn Future<Output = Result<Value, RedisError>> + Send>>),
     Queued(oneshot::Receiver<Result<Value, RedisError>>),
 }
 
-impl Future for Sent<'_> {
+impl Future for Sent {
     type Output = Result<Value, RedisError>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.way {
-            Way::Alone(sent) => sent.as_mut().poll(context),
-            Way::Queued(answer) => Pin::new(answer).poll(context).map(|answer| {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Alone(sent) => sent.as_mut().poll(context),
+            Self::Queued(answer) => Pin::new(answer).poll(context).map(|answer| {
                 // The task ends without an answer only with its runtime.
                 answer.unwrap_or_else(|_| {
                     Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
@@ -128,10 +123,16 @@ impl Future for Sent<'_> {
     }
 }
 
-impl Drop for Sent<'_> {
+/// Commands that were given to a connection. Dropped, they count as answered.
+struct UnderWay {
+    shared: Arc<Shared>,
+    count: usize,
+}
+
+impl Drop for UnderWay {
     fn drop(&mut self) {
-        // Relaxed: a command that counts a moment longer is sent with others, which is no harm.
-        self.shared.under_way.fetch_sub(1, Relaxed);
+        // Relaxed: a command that counts a moment longer sends others together, which is no harm.
+        self.shared.under_way.fetch_sub(self.count, Relaxed);
     }
 }
 
@@ -141,7 +142,7 @@ impl Shared {
         let others = self.under_way.fetch_add(1, Relaxed);
         let mut state = lock(&self.state);
         if others < ALONE && !state.packing {
-            return Given::Alone(command);
+            return Given::Alone(command, UnderWay { shared: Arc::clone(self), count: 1 });
         }
         let (sender, answer) = oneshot::channel();
         state.queued.push(Queued { command, answer: sender });
@@ -190,6 +191,7 @@ impl Packer {
     /// the commands may not reach the connection with the first poll.
     async fn send_queued(self) {
         let queued = self.shared.next_message();
+        let under_way = UnderWay { shared: Arc::clone(&self.shared), count: queued.len() };
         let mut pipeline = Pipeline::with_capacity(queued.len());
         let mut answers = Vec::with_capacity(queued.len());
         for Queued { command, answer } in queued {
@@ -211,6 +213,7 @@ impl Packer {
             Poll::Ready(answered) => answered,
             Poll::Pending => sent.await,
         };
+        drop(under_way);
         match answered {
             Ok(values) => {
                 for (answer, value) in answers.into_iter().zip(values) {
@@ -252,6 +255,7 @@ impl Drop for Packer {
             state.packing = false;
             take(&mut state.queued)
         };
+        self.shared.under_way.fetch_sub(unsent.len(), Relaxed);
         // Wakes their callers, so not under the lock.
         drop(unsent);
     }
