@@ -4,7 +4,9 @@
 //! servers are started by the benchmark. All consumers handle 64 messages at a time and acknowledge each of them in the
 //! same way: confirmed on NATS. The one by hand sends the same two commands to Redis for each message as a call does: `SET
 //! NX GET PX` before its body, and after it a script that compares and sets, on one connection; the bare one sends none, and
-//! the calling one calls the idempotent function, so that the rest is what a [`Consumer`] adds.
+//! the calling one calls the idempotent function, so that the rest is what a [`Consumer`] adds. These three handle all
+//! messages in one task. The spawning one is that by hand with a task for each message, as a [`Consumer`] has: a handler that
+//! blocks does not hold up the others, and all processors are used.
 //! They take turns in short rounds, so that all see the same machine; a figure is the median over the rounds, with the
 //! lowest and the highest behind it. A ratio is that of throughput: 1.00 is as fast.
 #![allow(missing_docs, clippy::print_stdout)]
@@ -55,9 +57,29 @@ trait Queue: Sync {
     fn source(&self) -> impl Deliveries;
 
     /// Consumes so many messages, and calls `body` with the key of each before it is acknowledged.
-    fn by_hand<F>(&self, body: impl Fn(String) -> F + Send + Sync) -> impl Future<Output = ()>
+    fn by_hand<F>(
+        &self,
+        tasks: Tasks,
+        body: impl Fn(String) -> F + Send + Sync,
+    ) -> impl Future<Output = ()>
     where
-        F: Future<Output = ()> + Send;
+        F: Future<Output = ()> + Send + 'static;
+}
+
+/// The tasks in which messages are handled.
+#[derive(Clone, Copy)]
+enum Tasks {
+    One,
+    OneEach,
+}
+
+impl Tasks {
+    async fn run(self, handles: impl Future<Output = ()> + Send + 'static) {
+        match self {
+            Self::One => handles.await,
+            Self::OneEach => tokio::spawn(handles).await.unwrap(),
+        }
+    }
 }
 
 /// The messages of a round.
@@ -102,7 +124,7 @@ async fn idempotently(queue: &impl Queue, idem: &Idempotency) {
     assert!(handled.load(SeqCst) >= MESSAGES);
 }
 
-async fn with_two_commands(queue: &impl Queue, redis: &MultiplexedConnection) {
+async fn with_two_commands(queue: &impl Queue, tasks: Tasks, redis: &MultiplexedConnection) {
     let body = |key: String| {
         let mut redis = redis.clone();
         async move {
@@ -117,16 +139,16 @@ async fn with_two_commands(queue: &impl Queue, redis: &MultiplexedConnection) {
             assert_eq!(done, 1);
         }
     };
-    queue.by_hand(body).await;
+    queue.by_hand(tasks, body).await;
 }
 
 /// A consumer by hand whose body is the idempotent function.
 async fn by_calls(queue: &impl Queue, idem: &Idempotency) {
     let body = |key: String| {
-        let call = idem.scope(async move { handle(&key).await });
-        async { assert!(call.await.is_ok()) }
+        let idem = idem.clone();
+        async move { assert!(idem.scope(async move { handle(&key).await }).await.is_ok()) }
     };
-    queue.by_hand(body).await;
+    queue.by_hand(Tasks::One, body).await;
 }
 
 async fn measure<Q: Queue>(queue: Q) {
@@ -134,25 +156,28 @@ async fn measure<Q: Queue>(queue: Q) {
     let idem = Idempotency::builder().store(store).build().unwrap();
     let client = Client::open(shared_redis()).unwrap();
     let redis = client.get_multiplexed_async_connection().await.unwrap();
-    let [mut to_hand, mut to_calls, mut to_bare, mut rates] = [const { Vec::new() }; 4];
+    let [mut to_hand, mut to_tasks, mut to_calls, mut to_bare, mut rates] =
+        [const { Vec::new() }; 5];
     for round in 0..=ROUNDS {
-        let mut times = [Duration::ZERO; 4];
+        let mut times = [Duration::ZERO; 5];
         for (turn, time) in times.iter_mut().enumerate() {
             fill(&queue).await;
             let started = Instant::now();
             match turn {
-                0 => with_two_commands(&queue, &redis).await,
+                0 => with_two_commands(&queue, Tasks::One, &redis).await,
                 1 => idempotently(&queue, &idem).await,
                 2 => by_calls(&queue, &idem).await,
-                _ => queue.by_hand(|_| std::future::ready(())).await,
+                3 => with_two_commands(&queue, Tasks::OneEach, &redis).await,
+                _ => queue.by_hand(Tasks::One, |_| std::future::ready(())).await,
             }
             *time = started.elapsed();
             tokio::time::sleep(Q::LAST_READ).await;
         }
         // The first round opens connections.
         if round > 0 {
-            let [by_hand, ours, calls, bare] = times.map(|time| time.as_secs_f64());
+            let [by_hand, ours, calls, tasks, bare] = times.map(|time| time.as_secs_f64());
             to_hand.push(by_hand / ours);
+            to_tasks.push(tasks / ours);
             to_calls.push(calls / ours);
             to_bare.push(bare / ours);
             rates.push(MESSAGES as f64 / ours);
@@ -163,7 +188,12 @@ async fn measure<Q: Queue>(queue: Q) {
         (values[values.len() / 2], values[0], values[values.len() - 1])
     };
     let (rate, ..) = figure(&mut rates);
-    let floors = [("by hand", &mut to_hand), ("calling", &mut to_calls), ("bare", &mut to_bare)];
+    let floors = [
+        ("by hand", &mut to_hand),
+        ("spawning", &mut to_tasks),
+        ("calling", &mut to_calls),
+        ("bare", &mut to_bare),
+    ];
     for (floor, ratios) in floors {
         let (median, lowest, highest) = figure(ratios);
         println!(
@@ -214,9 +244,9 @@ impl Queue for Nats {
         nats::deliveries(&self.jetstream, &self.stream, "bench").create([self.destination()])
     }
 
-    async fn by_hand<F>(&self, body: impl Fn(String) -> F + Send + Sync)
+    async fn by_hand<F>(&self, tasks: Tasks, body: impl Fn(String) -> F + Send + Sync)
     where
-        F: Future<Output = ()> + Send,
+        F: Future<Output = ()> + Send + 'static,
     {
         let stream = self.jetstream.get_stream(&self.stream).await.unwrap();
         let consumer: jetstream::consumer::PullConsumer =
@@ -227,10 +257,10 @@ impl Queue for Nats {
             .for_each_concurrent(CONCURRENCY, |message| {
                 let message = message.unwrap();
                 let call = body(serde_json::from_slice(&message.payload).unwrap());
-                async move {
+                tasks.run(async move {
                     call.await;
                     message.double_ack().await.unwrap();
-                }
+                })
             })
             .await;
     }
@@ -265,9 +295,9 @@ impl Queue for Rabbit {
         self.rabbit.deliveries(&*self.name)
     }
 
-    async fn by_hand<F>(&self, body: impl Fn(String) -> F + Send + Sync)
+    async fn by_hand<F>(&self, tasks: Tasks, body: impl Fn(String) -> F + Send + Sync)
     where
-        F: Future<Output = ()> + Send,
+        F: Future<Output = ()> + Send + 'static,
     {
         use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
         let properties = lapin::ConnectionProperties::default();
@@ -281,10 +311,10 @@ impl Queue for Rabbit {
             .for_each_concurrent(CONCURRENCY, |delivery| {
                 let delivery = delivery.unwrap();
                 let call = body(serde_json::from_slice(&delivery.data).unwrap());
-                async move {
+                tasks.run(async move {
                     call.await;
                     delivery.ack(BasicAckOptions::default()).await.unwrap();
-                }
+                })
             })
             .await;
         connection.close(200, "done".into()).await.unwrap();
@@ -321,9 +351,9 @@ impl Queue for Streams {
         StreamDeliveries::new(shared_redis(), &*self.name, "bench").unwrap()
     }
 
-    async fn by_hand<F>(&self, body: impl Fn(String) -> F + Send + Sync)
+    async fn by_hand<F>(&self, tasks: Tasks, body: impl Fn(String) -> F + Send + Sync)
     where
-        F: Future<Output = ()> + Send,
+        F: Future<Output = ()> + Send + 'static,
     {
         let redis = support::redis::connection(shared_redis()).await;
         let reads = futures_util::stream::unfold(redis.clone(), async |mut redis| {
@@ -339,13 +369,13 @@ impl Queue for Streams {
             .take(MESSAGES)
             .for_each_concurrent(CONCURRENCY, |entry| {
                 let payload: Vec<u8> = entry.get("payload").unwrap();
-                let (call, mut redis) =
-                    (body(serde_json::from_slice(&payload).unwrap()), redis.clone());
-                async move {
+                let call = body(serde_json::from_slice(&payload).unwrap());
+                let (mut redis, name) = (redis.clone(), self.name.clone());
+                tasks.run(async move {
                     call.await;
-                    let done: usize = redis.xack(&self.name, "bench", &[entry.id]).await.unwrap();
+                    let done: usize = redis.xack(&name, "bench", &[entry.id]).await.unwrap();
                     assert_eq!(done, 1);
-                }
+                })
             })
             .await;
     }

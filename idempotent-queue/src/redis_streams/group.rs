@@ -3,6 +3,7 @@
 //! A delivery is known by the id of its entry, by the consumer that has it, and by its number: each claim
 //! counts as one more. Scripts compare all three, so that nothing is changed that another one has claimed.
 
+use super::acks::Acks;
 use super::entry::{self, Entry, Sent, Taken};
 use super::error::{is_group_missing, says};
 use super::inbox::Delivered;
@@ -11,7 +12,7 @@ use super::servers::Servers;
 use super::settings::Settings;
 use crate::{Reason, Terms};
 use redis::{Cmd, RedisResult, Script, Value, cmd};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// The time for which a read waits for an entry. The end of a source waits for it too, in the background.
@@ -44,7 +45,8 @@ pub(super) struct Group {
     pub(super) settings: Settings,
     pub(super) consumer: String,
     pub(super) claim_after: Duration,
-    pub(super) link: Link,
+    pub(super) link: Arc<Link>,
+    acks: Acks,
     /// For reads, which keep their connection waiting.
     reader: Link,
 }
@@ -70,10 +72,12 @@ pub(super) enum Kept {
 impl Group {
     pub(super) fn new(servers: Servers, settings: Settings, terms: &Terms) -> Self {
         let timeout = settings.timeout;
+        let link = Arc::new(Link::new(servers.clone(), timeout, timeout));
         Self {
             consumer: settings.consumer(terms),
             claim_after: settings.claim_after(terms),
-            link: Link::new(servers.clone(), timeout, timeout),
+            acks: Acks::new(Arc::clone(&link), &settings.stream, &settings.group),
+            link,
             reader: Link::new(servers, timeout, BLOCK + timeout),
             settings,
         }
@@ -182,13 +186,11 @@ impl Group {
     /// Acknowledges an entry. It may have been before, by this consumer or another one.
     pub(super) async fn acknowledge(&self, id: &str) -> RedisResult<()> {
         let Settings { stream, group, .. } = &self.settings;
-        let answer = if self.settings.deletes {
-            let mut script = ACKNOWLEDGE.key(stream);
-            self.link.ask_again(Request::Script(script.arg(group).arg(id))).await
-        } else {
-            self.link.ask_again(Request::Command(&self.xack(id))).await
-        };
-        answer.map(drop)
+        if !self.settings.deletes {
+            return self.acks.send(id).await;
+        }
+        let mut script = ACKNOWLEDGE.key(stream);
+        self.link.ask_again(Request::Script(script.arg(group).arg(id))).await.map(drop)
     }
 
     /// Copies an entry to another place, and acknowledges it.
@@ -232,12 +234,6 @@ impl Group {
     /// An answer of the server to a command without effect.
     pub(super) async fn look(&self, command: &Cmd) -> RedisResult<Value> {
         self.link.ask_again(Request::Command(command)).await
-    }
-
-    fn xack(&self, id: &str) -> Cmd {
-        let mut xack = cmd("XACK");
-        xack.arg(&self.settings.stream).arg(&self.settings.group).arg(id);
-        xack
     }
 
     /// A script that is told the group and the consumer first.

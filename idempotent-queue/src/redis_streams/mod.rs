@@ -17,9 +17,11 @@
 //!   delivery, since each claim counts as one more.
 //!
 //! The files, in the order of a delivery: `source` reads and claims through `group`, which sends commands and
-//! scripts by a `link` to its `servers`; `entry` is what comes, `inbox` keeps it, `delivery` settles it. `settings`
+//! scripts by a `link` to its `servers`; `entry` is what comes, `inbox` keeps it, `delivery` settles it, and `acks`
+//! sends acknowledgements together. `settings`
 //! and `check` look at what was set and at the server, before the first delivery.
 
+mod acks;
 mod check;
 mod deliveries;
 mod delivery;
