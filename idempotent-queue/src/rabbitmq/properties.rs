@@ -67,11 +67,11 @@ pub(super) fn message(
         }
         message = message.with_header(name.as_str(), text);
     }
-    match earlier {
+    // A queue that does not count tells of one earlier delivery at least, which counts for a message that has waited.
+    match earlier.or((before_wait > 0).then_some(1)) {
         Some(earlier) => {
             message.with_deliveries(1_u64.saturating_add(earlier).saturating_add(before_wait))
         }
-        // Of a queue that does not count.
         None => message,
     }
 }
@@ -185,6 +185,13 @@ mod tests {
         assert_eq!(deliveries(&fourth, false), Some(4));
         assert_eq!(deliveries(&redelivered(fourth.clone(), 1), true), Some(5));
         assert_eq!(deliveries(&of_retry(&fourth, Some(4)), false), Some(5));
+    }
+
+    #[test]
+    fn a_queue_that_does_not_count_keeps_what_was_counted_before_a_pause() {
+        assert_eq!(deliveries(&BasicProperties::default(), true), None);
+        let waited = of_retry(&BasicProperties::default(), Some(3));
+        assert_eq!(deliveries(&waited, true), Some(5));
     }
 
     #[test]

@@ -237,7 +237,8 @@ where
     }
 }
 
-/// Executes a request on a store that does not [decide](Store::decide) itself, in a future that owns what it needs.
+/// Executes a request by loading and swapping, also on a store that can [decide](Store::decide), in a future that owns
+/// what it needs.
 pub(crate) async fn execute_owned<R>(
     store: Arc<dyn Store>,
     key: RecordKey,

@@ -69,8 +69,8 @@ pub(in crate::engine) fn while_disabled(call: &Prepared<'_>) -> NotGranted {
 
 /// Asks the store, and waits if the call's mode says so. `awaited` is what the
 /// [first step](acquire_now) of the call left.
-pub(crate) async fn acquire<'a>(call: &Prepared<'a>, awaited: Awaited) -> Acquired<'a> {
-    let acquired = match lead_at_once(call) {
+pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Acquired<'a> {
+    let acquired = match lead_at_once(call, &mut awaited) {
         Ok(leader) => ask(call, leader, awaited).await,
         // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.
         Err(follower) => Box::pin(follow(call, follower, awaited)).await,
@@ -81,13 +81,20 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, awaited: Awaited) -> Acquir
 
 /// The part of a call that asks the store at once: none if it is in no flight. An error is a caller whose key others
 /// are asking for.
-fn lead_at_once(call: &Prepared<'_>) -> Result<Option<Participant>, Participant> {
+fn lead_at_once(
+    call: &Prepared<'_>,
+    awaited: &mut Awaited,
+) -> Result<Option<Participant>, Participant> {
     if call.engine().local || call.policy.mode == Mode::Window {
         return Ok(None);
     }
     let mut participant = Participant::join(call.engine(), &call.key);
     match participant.leads_at_once(call.fingerprint, waits(call)) {
-        true => Ok(Some(participant)),
+        true => {
+            // Another one may have led before, and gone.
+            participant.tell(awaited);
+            Ok(Some(participant))
+        }
         false => Err(participant),
     }
 }

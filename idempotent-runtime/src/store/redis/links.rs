@@ -48,6 +48,7 @@ pub(super) struct Links {
 
 /// The connection of one runtime, and what is known about making another one.
 struct Link {
+    runtime: Handle,
     /// Read by every command, as the links are.
     current: ArcSwapOption<Current>,
     /// Held while a connection is made, so that one is made at a time.
@@ -331,8 +332,7 @@ impl Links {
     /// The failure of a command on this connection, which is replaced if the error says so.
     fn failed(self: &Arc<Self>, made: Made, error: RedisError) -> Failed {
         if refusal(&error).connection == refusals::Connection::Replaced
-            && let Ok(link) = self.link()
-            && let Some(used) = link.current.load_full().filter(|current| current.made == made)
+            && let Some((link, used)) = self.link_of(made)
         {
             // A server that answers is reached. Another connection may lead to a better one,
             // but there is no use in making one for every refusal.
@@ -347,6 +347,15 @@ impl Links {
         }
     }
 
+    /// The link with this connection. Not that of the current runtime: the keeper waits for what callers that have gone
+    /// had sent on theirs.
+    fn link_of(&self, made: Made) -> Option<(Arc<Link>, Arc<Current>)> {
+        self.by_runtime.load().values().find_map(|link| {
+            let current = link.current.load_full().filter(|current| current.made == made)?;
+            Some((Arc::clone(link), current))
+        })
+    }
+
     /// Does without a connection from now on, or from when there is another one.
     fn replace(self: &Arc<Self>, link: &Arc<Link>, made: Made) {
         if !self.target.is_cluster() {
@@ -358,7 +367,9 @@ impl Links {
             return;
         }
         let (links, link) = (Arc::clone(self), Arc::clone(link));
-        tokio::spawn(async move {
+        // On the runtime that uses it, which need not be the current one.
+        let runtime = link.runtime.clone();
+        runtime.spawn(async move {
             if links.connect(&link, Some(made)).await.is_err() {
                 link.discard(made);
             }
@@ -437,6 +448,7 @@ impl Links {
             return Ok(Arc::clone(link));
         }
         let link = Arc::new(Link {
+            runtime: handle.clone(),
             current: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::new(Pause::default()),
         });
@@ -505,5 +517,67 @@ impl Drop for EndOfRuntime {
 impl fmt::Debug for Links {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.target.fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::RedisFuture;
+    use redis::aio::ConnectionLike;
+    use std::task::{Context, Poll, Waker};
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::sync::Notify;
+
+    /// A server that does not answer, until its client is told to stop waiting.
+    #[derive(Clone, Default)]
+    struct Silent(Arc<Notify>);
+
+    impl ConnectionLike for Silent {
+        fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
+            Box::pin(async {
+                self.0.notified().await;
+                Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into())
+            })
+        }
+
+        fn req_packed_commands<'a>(
+            &'a mut self,
+            _: &'a Pipeline,
+            _: usize,
+            _: usize,
+        ) -> RedisFuture<'a, Vec<Value>> {
+            unreachable!()
+        }
+
+        fn get_db(&self) -> i64 {
+            0
+        }
+    }
+
+    fn runtime() -> Runtime {
+        Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn a_connection_is_replaced_also_if_its_command_fails_on_another_runtime() {
+        let server = Silent::default();
+        let second = Duration::from_secs(1);
+        let timeouts = Timeouts { connect: second, response: second };
+        let target = Target::Given(Box::new(server.clone()));
+        let links = Links::new(target, timeouts, Eviction::Allowed);
+        let (callers, keepers) = (runtime(), runtime());
+        let mut sent = Box::pin(links.command(redis::cmd("PING")));
+        {
+            let _entered = callers.enter();
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(matches!(sent.as_mut().poll(&mut context), Poll::Pending));
+        }
+        let link = Arc::clone(&links.by_runtime.load()[&callers.handle().id()]);
+        assert!(link.current.load().is_some());
+        // Its caller has gone: the keeper waits for the answer.
+        server.0.notify_one();
+        assert!(keepers.block_on(sent).is_err());
+        assert!(link.current.load().is_none(), "the connection of the callers is still in use");
     }
 }
