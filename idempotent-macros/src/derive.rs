@@ -12,8 +12,8 @@ use syn::{Data, DeriveInput, Fields, Path, Variant, parse_quote};
 
 use self::fields::{kept_fields, names_in};
 use self::options::TypeOptions;
-use crate::list::type_source;
 use crate::mistake::{Mistakes, mistake};
+use crate::source::type_source;
 
 pub(crate) fn key_part(item: TokenStream) -> TokenStream {
     syn::parse2(item)
@@ -60,6 +60,7 @@ fn implementation(input: &DeriveInput) -> syn::Result<TokenStream> {
     Ok(quote_spanned! {Span::mixed_site()=>
         #[automatically_derived]
         #[allow(deprecated)]
+        #[diagnostic::do_not_recommend]
         impl #generics #runtime::KeyPart for #name #arguments #condition {
             fn encode(&self, #key: &mut #runtime::key::KeyWriter) {
                 #body
