@@ -277,11 +277,28 @@ mod tests {
     }
 
     #[test]
+    fn values_without_quotes_are_answered_with_quotes() {
+        let help = |list: TokenStream| {
+            let found = messages(list);
+            assert_eq!(found.len(), 1, "{found:#?}");
+            found[0].split_once("\nhelp: ").unwrap().1.to_owned()
+        };
+        assert_eq!(help(quote!(key = user:{user})), "`key = \"user:{user}\"`");
+        assert!(help(quote!(expire = 10 min)).ends_with("`expire = \"10m\"`"));
+        assert_eq!(help(quote!(max - run = "2h")), "`max_run = \"2h\"`");
+        assert_eq!(help(quote!(name = 'x')), "`name = \"x\"`");
+        assert_eq!(
+            help(quote!(key = "String", convert = r#"{ format!("{}:{}", user, id) }"#)),
+            "a template makes the key: `key = \"{user}:{id}\"`"
+        );
+    }
+
+    #[test]
     fn a_missing_comma_does_not_hide_the_next_argument() {
         assert_eq!(
             messages(quote!(expire = 1 mod = 2)),
             [
-                "expected `,` before `mod`\nhelp: separate the arguments with commas",
+                "expected `,` before `mod`\nhelp: separate the arguments with commas: `, mod = 2`",
                 "unknown argument `mod`\nhelp: did you mean `mode = \"strong\"`?",
             ]
         );

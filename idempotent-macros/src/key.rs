@@ -19,8 +19,8 @@ use syn::{Block, Expr, ExprConst, ExprTuple, Lit, LitStr, Stmt};
 
 use self::path::Place;
 pub(crate) use self::path::{FieldPath, formatted};
-use crate::list::source;
 use crate::mistake::{Mistakes, mistake};
+use crate::source::source;
 use crate::value::{Value, literal, peel};
 
 /// A key expression with its position in the user's code.
@@ -62,6 +62,11 @@ impl Key {
         matches!(self.form, Form::Template(_))
     }
 
+    /// Returns `true` for a key in quotes.
+    pub(crate) fn is_quoted(&self) -> bool {
+        self.quoted.is_some()
+    }
+
     /// All field paths, in source order.
     pub(crate) fn paths(&self) -> Vec<&FieldPath> {
         match &self.form {
@@ -97,7 +102,11 @@ impl Value for Key {
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     let value = text.value();
     if value.trim().is_empty() {
-        let help = format!("`{name} = \"{}\"`", path::example(name));
+        let out = match name == "key" {
+            true => "leave `key` out to use the token of the request",
+            false => "leave it out",
+        };
+        let help = format!("{out}; for a field: `{name} = \"{}\"`", path::example(name));
         return Err(mistake(text, format!("`{name}` is empty"), help));
     }
     if let Some(foreign) = foreign::recognise(&value) {
@@ -170,6 +179,14 @@ fn from_tuple(name: &Ident, tuple: &ExprTuple) -> syn::Result<Vec<FieldPath>> {
     if tuple.elems.is_empty() {
         let help = format!("`{name} = (req.user, req.seq)`");
         return Err(mistake(tuple, format!("the tuple in `{name}` is empty"), help));
+    }
+    let quoted = tuple.elems.iter().map(|member| match literal(member) {
+        Some(Lit::Str(text)) => text.parse::<Expr>().ok().map(|_| text.value()),
+        _ => None,
+    });
+    if let Some(paths) = quoted.collect::<Option<Vec<_>>>() {
+        let what = format!("the quotes in `{name}` go around the whole tuple");
+        return Err(mistake(tuple, what, format!("`{name} = \"({})\"`", paths.join(", "))));
     }
     let mut mistakes = Mistakes::default();
     let paths = tuple

@@ -3,6 +3,8 @@
 //! Unknown and repeated names, missing values and positional arguments are reported here and left
 //! out, so that they do not cause further errors.
 
+mod unknown;
+
 use darling::ast::NestedMeta;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -10,11 +12,12 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
+use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
-use crate::mistake::{ERROR_TYPE, Mistakes, mistake};
-use crate::suggest::{nearest, quoted_list};
-use crate::synonyms::{self, Synonym};
+use crate::mistake::{Mistakes, mistake, reported};
+use crate::source::source;
 use crate::value::{Mode, final_errors, literal, peel};
+use crate::words::{ERROR_TYPE, WHOLE_PAYLOAD};
 
 /// Splits the argument list. Every returned entry has a known name and appears once.
 pub(crate) fn split(arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
@@ -24,7 +27,15 @@ pub(crate) fn split(arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<Nest
 
 fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
     let mut metas: Vec<Meta> = Vec::new();
+    let mut converts = false;
     while !input.is_empty() {
+        let ahead = input.fork();
+        if let Some(error) = part_of_a_tuple(input, metas.last()) {
+            mistakes.push(error);
+            skip_to_comma(input);
+            let _ = input.parse::<Token![,]>();
+            continue;
+        }
         match entry(input) {
             Ok((name, meta)) => match metas.iter().find(|known| known.path().is_ident(&name)) {
                 Some(first) => mistakes.push(repeated(&name, first, &meta)),
@@ -32,6 +43,7 @@ fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
             },
             Err(error) => {
                 mistakes.push(error);
+                converts |= ahead.call(Ident::parse_any).is_ok_and(|name| name == "convert");
                 skip_to_comma(input);
             }
         }
@@ -39,12 +51,16 @@ fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
             mistakes.push(error);
         }
     }
+    metas.retain(|meta| !(converts && is_type_of_key(meta)));
     metas.into_iter().map(NestedMeta::Meta).collect()
 }
 
 fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
     if !input.peek(syn::Ident::peek_any) || is_positional(input) {
         return Err(positional(input));
+    }
+    if let Some(error) = hyphenated(input) {
+        return Err(error);
     }
     let name = input.call(Ident::parse_any)?;
     let Some(argument) = args::find(&name.to_string()) else {
@@ -69,6 +85,9 @@ fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
         return Err(no_value(&name, argument));
     }
     let value = value(input, &name, argument)?;
+    if let Some(error) = goes_on(input, &name, &value) {
+        return Err(error);
+    }
     let meta = syn::MetaNameValue { path: name.clone().into(), eq_token, value };
     Ok((name, Meta::NameValue(meta)))
 }
@@ -95,11 +114,62 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         return Err(error);
     }
     let start = input.fork();
+    if let Ok(literal) = input.fork().parse::<proc_macro2::Literal>()
+        && let Some(text) = literal.to_string().strip_prefix('\'')
+    {
+        let text = text.trim_end_matches('\'');
+        if !matches!(text.chars().count(), 0 | 1) && !text.starts_with('\\') {
+            // rustc asks for double quotes itself.
+            return Err(reported());
+        }
+        let what = format!("the value of `{name}` stands in double quotes");
+        return Err(mistake(literal, what, format!("`{name} = \"{text}\"`")));
+    }
     input.parse().map_err(|_| {
         let at: TokenStream = start.parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
         let what = format!("the value of `{name}` is not an expression");
-        mistake(at, what, format!("`{}`", argument.example))
+        let help = match in_braces(&at).filter(|_| argument.is_key) {
+            Some(parts) => format!("several parts are a tuple: `{name} = ({parts})`"),
+            None => format!("`{}`", argument.example),
+        };
+        mistake(at, what, help)
     })
+}
+
+/// `user, id` in `{user, id}`.
+fn in_braces(group: &TokenStream) -> Option<String> {
+    let group = syn::parse2::<proc_macro2::Group>(group.clone()).ok()?;
+    let parser = syn::punctuated::Punctuated::<Expr, Token![,]>::parse_terminated;
+    parser.parse2(group.stream()).ok()?;
+    Some(source(&group.stream()))
+}
+
+/// `key = user, id`, where the second word is no argument.
+fn part_of_a_tuple(input: ParseStream<'_>, before: Option<&Meta>) -> Option<syn::Error> {
+    let Some(Meta::NameValue(key)) = before else { return None };
+    let name = key.path.get_ident()?;
+    args::find(&name.to_string()).filter(|argument| argument.is_key)?;
+    let first = match literal(&key.value) {
+        Some(Lit::Str(text)) => text.value(),
+        Some(_) => return None,
+        None => source(&key.value),
+    };
+    let ahead = input.fork();
+    let part: Expr = ahead.parse().ok().filter(|_| ends(&ahead))?;
+    let second = match &part {
+        Expr::Field(_) => source(&part),
+        Expr::Path(path) => {
+            let word = path.path.get_ident()?.to_string();
+            let is_argument = args::find(&word).is_some() || Mode::NAMES.contains(&word.as_str());
+            (!is_argument && unknown::is_no_synonym(&word)).then_some(word)?
+        }
+        _ => return None,
+    };
+    if first.contains(['{', '}', '(']) {
+        return None;
+    }
+    let what = format!("several parts of `{name}` are a tuple");
+    Some(mistake(part, what, format!("`{name} = ({first}, {second})`")))
 }
 
 /// `message = Already submitted`
@@ -115,6 +185,54 @@ fn text_without_quotes(input: ParseStream<'_>, name: &Ident) -> Option<syn::Erro
     let text = words.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let what = format!("the text of `{name}` stands in quotes");
     Some(mistake(quote!(#(#words)*), what, format!("`{name} = \"{text}\"`")))
+}
+
+/// `max-run = ..`
+fn hyphenated(input: ParseStream<'_>) -> Option<syn::Error> {
+    let ahead = input.fork();
+    let mut words = vec![ahead.call(Ident::parse_any).ok()?];
+    while ahead.parse::<Token![-]>().is_ok() {
+        words.push(ahead.call(Ident::parse_any).ok()?);
+    }
+    let name = words.iter().map(ToString::to_string).collect::<Vec<_>>().join("_");
+    let argument = args::find(&name).filter(|_| words.len() > 1)?;
+    let value = ahead.parse::<Token![=]>().ok().and_then(|_| written_value(&ahead));
+    let help = match value.filter(|_| argument.takes_value) {
+        Some(value) => format!("`{name} = {value}`"),
+        None => format!("`{}`", argument.example),
+    };
+    Some(mistake(quote!(#(#words)-*), "names of arguments have underscores", help))
+}
+
+/// `key = user:{user}`, `expire = 10 min`: what follows a value and does not begin another argument
+/// belongs to the value, which stands in quotes.
+fn goes_on(input: ParseStream<'_>, name: &Ident, value: &Expr) -> Option<syn::Error> {
+    let is_text = matches!(literal(value), Some(Lit::Str(_)));
+    if is_text || ends(input) || next_argument(&input.fork()) {
+        return None;
+    }
+    let ahead = input.fork();
+    let mut rest = TokenStream::new();
+    while !ends(&ahead) {
+        rest.extend(ahead.parse::<TokenTree>().ok()?.0);
+    }
+    let text = format!("{}{}", source(value), source(&rest));
+    let text = text.replace(['"', ' '], "");
+    let quoted = format!("{name} = \"{text}\"");
+    let mut mistakes = Mistakes::default();
+    args::Args::parse(quoted.parse().ok()?, &mut mistakes);
+    let help = match mistakes.or(()) {
+        Ok(()) => format!("`{quoted}`"),
+        // `10min`, which is answered with `10m`.
+        Err(error) => error.to_string().split_once("\nhelp: ")?.1.to_owned(),
+    };
+    Some(mistake(quote!(#value #rest), format!("the value of `{name}` needs quotes"), help))
+}
+
+/// Returns `true` if an argument begins here, and the comma before it is missing.
+fn next_argument(input: ParseStream<'_>) -> bool {
+    let Ok(word) = input.call(Ident::parse_any) else { return false };
+    input.peek(Token![=]) || args::find(&word.to_string()).is_some()
 }
 
 /// Returns `true` for an identifier that continues as an expression: `req.order_id`, `a::b`.
@@ -139,6 +257,12 @@ fn positional(input: ParseStream<'_>) -> syn::Error {
         let what = "arguments stand in the parentheses, without braces";
         let help = format!("`#[idempotent({})]`", source(&object.stream()));
         return mistake(object, what, help);
+    }
+    if let Ok(not) = ahead.fork().parse::<syn::ExprUnary>()
+        && let Some(flag) = args::find(&source(&not.expr)).filter(|argument| !argument.takes_value)
+    {
+        let what = format!("`{}` is off unless it is given", flag.name);
+        return mistake(&not, what, format!("remove it, or write `{} = false`", flag.name));
     }
     let Ok(value) = ahead.parse::<Expr>() else {
         let at: TokenStream =
@@ -182,72 +306,7 @@ fn written_value(input: ParseStream<'_>) -> Option<String> {
     Some(if constant.is_some() { format!("const {text}") } else { text })
 }
 
-fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
-    let word = name.to_string();
-    let value = match rest.fork().parse::<Token![=]>() {
-        Ok(_) => {
-            let ahead = rest.fork();
-            let _ = ahead.parse::<Token![=]>();
-            written_value(&ahead)
-        }
-        Err(_) => None,
-    };
-    let names = || args::ARGUMENTS.iter().map(|argument| argument.name);
-    let help = match synonyms::find(&word) {
-        _ if Mode::NAMES.contains(&word.as_str()) && value.as_deref() != Some("false") => {
-            match value.as_deref() {
-                None | Some("true") => format!("`mode = \"{word}\"`"),
-                Some(value) => format!("`mode = \"{word}\", expire = {value}`"),
-            }
-        }
-        Some(Synonym::Say(help)) => help.to_owned(),
-        Some(Synonym::Of(near)) => did_you_mean(near, value),
-        None => match nearest(&synonyms::snake_case(&word), names()) {
-            Some(near) => did_you_mean(near, value),
-            None => format!("the arguments are {}", quoted_list(names())),
-        },
-    };
-    mistake(name, format!("unknown argument `{word}`"), help)
-}
-
-/// Proposes another name, with the value that was given to the unknown one if the other takes it.
-fn did_you_mean(name: &str, value: Option<String>) -> String {
-    let takes = |value: &str| {
-        let tokens: TokenStream = format!("{name} = {value}").parse().ok()?;
-        let mut mistakes = Mistakes::default();
-        args::Args::parse(tokens, &mut mistakes);
-        mistakes.is_empty().then_some(())
-    };
-    let value = value.map(|value| match args::find(name).filter(|argument| argument.is_key) {
-        Some(_) => as_tuple(&value).unwrap_or(value),
-        None => value,
-    });
-    match (args::find(name), value) {
-        (Some(Argument { takes_value: true, .. }), Some(value)) if takes(&value).is_some() => {
-            format!("did you mean `{name} = {value}`?")
-        }
-        (Some(Argument { takes_value: true, example, .. }), _) => {
-            format!("did you mean `{example}`?")
-        }
-        _ => format!("did you mean `{name}`?"),
-    }
-}
-
-/// `"(a, b)"` for `["a", "b"]`.
-fn as_tuple(value: &str) -> Option<String> {
-    let array = syn::parse_str::<syn::ExprArray>(value).ok()?;
-    let member = |expr: &Expr| match literal(expr) {
-        Some(Lit::Str(text)) => text.value(),
-        _ => source(expr),
-    };
-    let members: Vec<_> = array.elems.iter().map(member).collect();
-    Some(match members.as_slice() {
-        [only] => format!("\"{only}\""),
-        members => format!("\"({})\"", members.join(", ")),
-    })
-}
-
-/// `key: ..`, `key => ..`, `key == ..`
+/// `key: ..`, `key => ..`, `key -> ..`, `key == ..`
 fn other_separator(
     input: ParseStream<'_>,
     name: &Ident,
@@ -255,7 +314,11 @@ fn other_separator(
 ) -> Option<syn::Error> {
     let ahead = input.fork();
     let separator = if ahead.peek(Token![:]) && !ahead.peek(Token![::]) {
-        ahead.parse::<Token![:]>().ok()?.to_token_stream()
+        let colon = ahead.parse::<Token![:]>().ok()?;
+        let _ = ahead.parse::<Token![=]>();
+        colon.to_token_stream()
+    } else if ahead.peek(Token![->]) {
+        ahead.parse::<Token![->]>().ok()?.to_token_stream()
     } else if ahead.peek(Token![=>]) {
         ahead.parse::<Token![=>]>().ok()?.to_token_stream()
     } else if ahead.peek(Token![==]) {
@@ -293,6 +356,7 @@ fn repeated(name: &Ident, first: &Meta, second: &Meta) -> syn::Error {
 fn no_value(name: &Ident, argument: &Argument) -> syn::Error {
     let help = match argument.name {
         "final_errors" => final_errors(ERROR_TYPE, "true"),
+        "fingerprint" => format!("{WHOLE_PAYLOAD}`{}`", argument.example),
         _ => format!("`{}`", argument.example),
     };
     mistake(name, format!("`{name}` needs a value"), help)
@@ -312,18 +376,28 @@ fn missing_comma(input: ParseStream<'_>) -> Option<syn::Error> {
     if input.is_empty() || input.parse::<Token![,]>().is_ok() {
         return None;
     }
+    if let Ok(semicolon) = input.parse::<Token![;]>() {
+        let help = "separate the arguments with commas: `key = \"req.order_id\", expire = 300`";
+        return Some(mistake(semicolon, "expected `,`, found `;`", help));
+    }
     let at: TokenStream = input.fork().parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
     let what = format!("expected `,` before `{at}`");
+    let ahead = input.fork();
     let named = input.peek(syn::Ident::peek_any);
     if !named {
         skip_to_comma(input);
         let _ = input.parse::<Token![,]>();
     }
-    Some(mistake(&at, what, "separate the arguments with commas"))
+    let next = next_argument(&ahead).then(|| {
+        let _ = ahead.parse::<Token![=]>();
+        written_value(&ahead).map(|value| format!("{at} = {value}"))
+    });
+    let next = next.flatten().unwrap_or_else(|| at.to_string());
+    Some(mistake(&at, what, format!("separate the arguments with commas: `, {next}`")))
 }
 
 fn ends(input: ParseStream<'_>) -> bool {
-    input.is_empty() || input.peek(Token![,])
+    input.is_empty() || input.peek(Token![,]) || input.peek(Token![;])
 }
 
 fn skip_to_comma(input: ParseStream<'_>) {
@@ -337,29 +411,4 @@ impl Parse for TokenTree {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         Ok(Self(input.parse::<proc_macro2::TokenTree>()?.into()))
     }
-}
-
-/// The expression roughly as it was written, for help texts.
-pub(crate) fn source(tokens: &impl ToTokens) -> String {
-    let mut text = tokens.to_token_stream().to_string();
-    for (spaced, tight) in [
-        (" . ", "."),
-        (" :: ", "::"),
-        (":: ", "::"),
-        (" ::", "::"),
-        (" (", "("),
-        (" [", "["),
-        (" ,", ","),
-        (" ?", "?"),
-        ("& ", "&"),
-        (" !", "!"),
-    ] {
-        text = text.replace(spaced, tight);
-    }
-    text
-}
-
-/// A type roughly as it was written, for help texts.
-pub(crate) fn type_source(ty: &syn::Type) -> String {
-    source(ty).replace(" < ", "<").replace("< ", "<").replace(" >", ">")
 }

@@ -37,6 +37,20 @@ const CONVERT: &str = "a template makes the key: `key = \"order:{req.order_id}\"
 const TIMEOUT: &str = "`wait = \"300ms\"` limits how long a duplicate waits, `expire = \"5m\"` how long an answer is \
                        kept, `max_run = \"1h\"` how long a body holds its key";
 
+const STATUS: &str = "remove it: the handler makes a response of the error, as in \
+                      `error.kind() == ErrorKind::Duplicate`; `idempotent-http` answers with 409 itself";
+const ASYNC: &str = "remove it: the function is async itself; `detach` finishes the body even if its \
+                     caller goes away";
+const NOTE: &str = "remove it: a comment stands above the function; a refused caller reads \
+                    `message = \"already submitted\"`";
+const VERSION: &str = "make it part of the name: `name = \"orders.create.v2\"`";
+const FALLBACK: &str = "remove it: a refused call returns an error, and its caller goes on from there; it reads \
+                        `message = \"already submitted\"`";
+const HOOK: &str = "`on_replay = count_replay` is called with every replayed value; what each run does belongs in \
+                    the body";
+const ONE: &str = "remove it: of all calls with one key, one runs at a time";
+const BLOCKING: &str = "`mode = \"strong\", wait = \"5s\"` lets a duplicate wait for the answer";
+
 /// Looks a name up, in the spelling of any language.
 pub(crate) fn find(name: &str) -> Option<Synonym> {
     use Synonym::{Of, Say};
@@ -96,6 +110,25 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         "skip" | "skip_all" | "ignore" | "exclude" => Say(SKIP),
         "convert" | "key_generator" | "key_fn" => Say(CONVERT),
         "condition" | "unless" | "when" | "enabled" | "only_if" | "skip_if" => Say(CONDITION),
+        "on_conflict" | "on_duplicates" | "duplicates" | "conflict" | "duplicate" => Of("mode"),
+        "cache_name" | "cache_names" | "queue" | "topic" | "resource" | "event" | "task" => {
+            Of("name")
+        }
+        "is_final" | "is_terminal" | "terminal" | "permanent" | "non_retryable"
+        | "no_retry_for" | "keep_errors" => Of("final_errors"),
+        "status" | "status_code" | "http_status" | "code" | "error_code" => Say(STATUS),
+        "async" | "asynchronous" | "is_async" => Say(ASYNC),
+        "description" | "desc" | "comment" | "doc" | "label" | "tags" | "author" | "remark"
+        | "title" | "note" => Say(NOTE),
+        "version" => Say(VERSION),
+        "fallback" | "fallback_method" | "on_reject" | "on_refused" | "recover" | "handler"
+        | "block_handler" | "error_handler" | "default" => Say(FALLBACK),
+        "callback" | "hook" | "listener" | "after" | "before" | "on_success" | "on_complete"
+        | "then" => Say(HOOK),
+        "concurrency" | "max_concurrency" | "limit" | "permits" | "rate" | "rate_limit" => Say(ONE),
+        "blocking" | "block" | "synchronized" => Say(BLOCKING),
+        "strict" | "exactly_once" | "consistent" | "memoize" | "memo" => Say(STRONG),
+        "debug" | "verbose" | "metrics" | "span" => Say(LOGS),
         name => return by_a_word_of_it(name),
     })
 }
@@ -109,6 +142,8 @@ fn by_a_word_of_it(name: &str) -> Option<Synonym> {
         }
         () if has(&["payload", "fingerprint", "checksum"]) => Synonym::Of("fingerprint"),
         () if has(&["retry", "retries"]) => Synonym::Say(RETRIES),
+        () if has(&["timeout"]) => Synonym::Say(TIMEOUT),
+        () if has(&["wait", "waiting"]) => Synonym::Of("wait"),
         () if has(&["store", "storage", "persistence", "redis"]) => Synonym::Say(STORE),
         () if has(&["lock", "lease"]) => Synonym::Of("lease"),
         () if has(&["ttl", "expire", "expires", "expiry", "expiration"]) => Synonym::Of("expire"),

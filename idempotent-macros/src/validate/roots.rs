@@ -9,6 +9,7 @@ use crate::key_types::NoKey;
 use crate::mistake::{Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
 use crate::value::Message;
+use crate::words;
 
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     for given in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
@@ -66,7 +67,17 @@ impl Unknown<'_> {
         match text.as_str() {
             "self" => {
                 let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
-                return (what, listed);
+                let help = match parameters {
+                    [only] if !self.is_scalar() && !path.is_word() => {
+                        let path = path.with_root(only);
+                        match self.key.is_template() {
+                            true => format!("did you mean `{{{path}}}`?"),
+                            false => format!("did you mean `{name} = \"{path}\"`?"),
+                        }
+                    }
+                    _ => listed,
+                };
+                return (what, help);
             }
             "result" | "response" | "answer" | "returned" => {
                 let what =
@@ -100,6 +111,12 @@ impl Unknown<'_> {
             None if path.is_word() => self.word(&text, &listed),
             None => listed,
         };
+        let help = match *name == "message" {
+            true => {
+                format!("{help}; a fixed text has no braces: `message = \"already submitted\"`")
+            }
+            false => help,
+        };
         (format!("`{text}` is not a parameter of `{function}`"), help)
     }
 
@@ -108,17 +125,37 @@ impl Unknown<'_> {
         let Self { name, parameters, .. } = self;
         let in_hole = self.key.is_template();
         let field = match parameters {
+            [_] if self.is_scalar() => None,
             [only] if in_hole => Some(format!("for a field: `{{{only}.{text}}}`")),
             [only] => Some(format!("for a field: `{name} = \"{only}.{text}\"`")),
             _ if in_hole => Some(format!("for a field: `{{req.{text}}}`; {listed}")),
             _ => None,
         };
         let field = field.as_deref().unwrap_or(listed);
-        match name.to_string().as_str() {
+        let fixed = format!("for a fixed value: `{name} = const \"{text}\"`");
+        let fixed = match name.to_string().as_str() {
+            "scope" => format!("or add a parameter `{text}`; {fixed}"),
+            _ => fixed,
+        };
+        match self.key.is_quoted() {
             _ if in_hole => field.to_owned(),
-            "scope" => format!("{field}; or add a parameter `{text}`"),
-            _ => format!("{field}; for a fixed value: `{name} = const \"{text}\"`"),
+            true => format!("{field}; {fixed}"),
+            false => {
+                let function = match parameters.first().filter(|_| !self.is_scalar()) {
+                    Some(receiver) => format!("make it a method: `{name} = {receiver}.{text}()`"),
+                    None => format!("call it in the caller, and pass a parameter `{text}`"),
+                };
+                format!("{field}; for a function, {function}; {fixed}")
+            }
         }
+    }
+
+    /// Returns `true` if the only parameter has no fields.
+    fn is_scalar(&self) -> bool {
+        self.function
+            .bindings()
+            .iter()
+            .all(|binding| self.function.type_of(&binding.name).is_some_and(words::is_scalar))
     }
 
     /// The parameters that there are.
@@ -210,7 +247,8 @@ mod tests {
         assert!(help(quote!(key = "a:{item}")).ends_with("help: for a field: `{req.item}`"));
         assert!(
             help(quote!(scope = "tenant")).ends_with(
-                "help: for a field: `scope = \"req.tenant\"`; or add a parameter `tenant`"
+                "help: for a field: `scope = \"req.tenant\"`; or add a parameter `tenant`; for a fixed value: \
+                 `scope = const \"tenant\"`"
             )
         );
         let unnamed = quote!(

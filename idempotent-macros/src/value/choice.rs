@@ -88,11 +88,16 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
     let all = quoted_list(words.iter().map(|word| format!("\"{word}\"")));
     let Some(Lit::Str(literal)) = literal(value) else {
         let near = match value {
-            Expr::Path(path) => path
-                .path
-                .segments
-                .last()
-                .and_then(|last| nearest(&last.ident.to_string(), words.iter().copied())),
+            Expr::Path(path) => path.path.segments.last().and_then(|last| {
+                let word = last.ident.to_string();
+                nearest(&word, words.iter().copied()).or_else(|| synonym(&word, words))
+            }),
+            Expr::Array(array) => {
+                array.elems.first().and_then(|first| match super::literal(first) {
+                    Some(Lit::Str(text)) => nearest(&text.value(), words.iter().copied()),
+                    _ => None,
+                })
+            }
             _ => None,
         };
         let help = match near {
@@ -104,8 +109,10 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
     let word = literal.value();
     words.iter().position(|known| **known == word).ok_or_else(|| {
         let near = nearest(&word, words.iter().copied());
-        let help = match near.or_else(|| synonym(&word).filter(|word| words.contains(word))) {
+        let help = match near.or_else(|| synonym(&word, words)) {
             Some(near) => format!("did you mean `\"{near}\"`?"),
+            None if word.is_empty() && name == "mode" => format!("leave `{name}` out; or {MODES}"),
+            None if word.is_empty() => format!("leave `{name}` out, or one of {all}"),
             None if name == "mode" => MODES.to_owned(),
             None => format!("one of {all}"),
         };
@@ -113,22 +120,45 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
     })
 }
 
-/// The word of this crate for one of other libraries. No two arguments have a word in common.
-fn synonym(word: &str) -> Option<&'static str> {
-    Some(match synonyms::snake_case(word).as_str() {
-        "replay" | "cache" | "cached" | "cached_result" | "return" | "idempotent" | "wait" => {
-            "strong"
+/// The one of `words` that other libraries call `word`.
+fn synonym<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+    let meanings: &[&str] = match synonyms::snake_case(word).as_str() {
+        "replay"
+        | "cache"
+        | "cached"
+        | "cached_result"
+        | "return"
+        | "idempotent"
+        | "wait"
+        | "strict"
+        | "return_cached"
+        | "return_cached_result"
+        | "return_stored"
+        | "memoize"
+        | "memo"
+        | "exact"
+        | "sync"
+        | "consistent"
+        | "blocking"
+        | "stripe" => &["strong"],
+        "once" | "lock" | "exclusive" | "deny" | "skip" | "discard" | "drop" | "dedup"
+        | "dedupe" | "deduplicate" | "unique" | "conflict" | "default" | "weak" => &["reject"],
+        "throttle" | "debounce" | "rate_limit" | "no_repeat" | "ttl" | "timed" => &["window"],
+        "release" | "free" | "takeover" | "take_over" | "rerun" | "again" | "restart" | "reset"
+        | "delete" => &["retry"],
+        "hold" | "keep" | "manual" | "indeterminate" | "never" | "stop" => &["block"],
+        "fail_open" | "open" | "allow" | "continue" | "proceed" | "execute" | "bypass" => &["run"],
+        "ignore" => &["run", "reject", "value"],
+        "fail_closed" | "closed" | "abort" | "deny_all" => &["refuse"],
+        "fail" | "panic" | "throw" | "raise" | "exception" => {
+            &["refuse", "error", "reject", "block"]
         }
-        "once" | "lock" | "exclusive" | "throw" | "deny" => "reject",
-        "throttle" | "debounce" | "rate_limit" | "no_repeat" => "window",
-        "release" | "free" | "takeover" | "take_over" | "rerun" | "again" | "restart" => "retry",
-        "hold" | "keep" | "manual" | "indeterminate" => "block",
-        "fail_open" | "open" | "allow" | "continue" | "proceed" | "execute" | "ignore" => "run",
-        "fail_closed" | "closed" | "fail" | "abort" => "refuse",
-        "ok" | "answer" | "result" => "value",
-        "err" | "unrecorded" => "error",
-        _ => return None,
-    })
+        "error" | "err" => &["error", "refuse", "reject"],
+        "ok" | "answer" | "result" | "return_value" => &["value"],
+        "unrecorded" => &["error"],
+        _ => &[],
+    };
+    meanings.iter().find_map(|meaning| words.iter().find(|word| *word == meaning)).copied()
 }
 
 #[cfg(test)]

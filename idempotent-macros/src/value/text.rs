@@ -6,6 +6,8 @@ use syn::{Expr, ExprLit, Lit, LitStr};
 use super::{Value, literal};
 use crate::key::{self, Key};
 use crate::mistake::mistake;
+use crate::source::source;
+use crate::synonyms;
 
 /// The text for rejected callers.
 #[derive(Debug)]
@@ -71,6 +73,14 @@ impl Value for OperationName {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         let help = format!("`{name} = \"orders.create\"`");
         let Some(Lit::Str(text)) = literal(value) else {
+            let help = match value {
+                Expr::Path(_) | Expr::Field(_) | Expr::Binary(_) if !is_constant(value) => {
+                    let written = source(value).replace("::", ".").replace(' ', "");
+                    let words: Vec<_> = written.split('.').map(synonyms::snake_case).collect();
+                    format!("`{name} = \"{}\"`", words.join("."))
+                }
+                _ => help,
+            };
             return Err(mistake(value, format!("`{name}` takes a quoted string"), help));
         };
         let operation = text.value();
@@ -92,6 +102,11 @@ impl Value for OperationName {
         }
         Ok(Self(text.clone()))
     }
+}
+
+/// Returns `true` for a name in capitals.
+fn is_constant(value: &Expr) -> bool {
+    !source(value).contains(char::is_lowercase)
 }
 
 #[cfg(test)]

@@ -45,6 +45,19 @@ impl<D: Deref<Target: Lends> + ?Sized> Lends for D {
     }
 }
 
+/// Values in the text of `message`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be shown in `message`: it does not implement `Display`",
+    label = "does not implement `Display`",
+    note = "name a field that does, as in `{{req.order_id}}`, or a method that returns text: \
+            `{{req.title()}}`",
+    note = "a type of your own: `impl std::fmt::Display for {Self}`"
+)]
+pub trait Shown: fmt::Display {}
+
+#[diagnostic::do_not_recommend]
+impl<T: fmt::Display + ?Sized> Shown for T {}
+
 /// The text of `message` with the values of one call in it, and the other options of the site.
 ///
 /// It is written before the body takes the arguments, whether the call is refused or not.
@@ -67,7 +80,7 @@ impl Worded {
     }
 
     /// Adds a value as it displays itself.
-    pub fn value<T: fmt::Display + ?Sized>(mut self, value: &T) -> Self {
+    pub fn value<T: Shown + ?Sized>(mut self, value: &T) -> Self {
         // The sink never fails. A `Display` that fails keeps the text that it wrote until then.
         let _ = write!(self.text, "{value}");
         self
