@@ -100,9 +100,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Parses the argument list and adds its errors to `mistakes`.
-    pub(crate) fn parse(arguments: TokenStream, mistakes: &mut Mistakes) -> Self {
-        let list = list::split(arguments, mistakes);
+    /// Parses the argument list of a function with these parameters, and adds its errors to
+    /// `mistakes`.
+    pub(crate) fn parse(
+        arguments: TokenStream,
+        parameters: &[String],
+        mistakes: &mut Mistakes,
+    ) -> Self {
+        let list = list::split(arguments, parameters, mistakes);
         let args =
             mistakes.take(Self::from_list(&list).map_err(syn::Error::from)).unwrap_or_default();
         args.report(mistakes);
@@ -172,7 +177,8 @@ mod tests {
 
     fn messages(arguments: TokenStream) -> Vec<String> {
         let mut mistakes = Mistakes::default();
-        Args::parse(arguments, &mut mistakes);
+        let parameters = ["req", "user", "id"].map(str::to_owned);
+        Args::parse(arguments, &parameters, &mut mistakes);
         match mistakes.or(()) {
             Ok(()) => Vec::new(),
             Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),
@@ -262,6 +268,19 @@ mod tests {
         ] {
             assert_eq!(messages(list), [format!("{what}{help}")]);
         }
+    }
+
+    #[test]
+    fn parameters_without_a_name_are_a_key_or_part_of_one() {
+        assert_eq!(
+            messages(quote!(key = user, id, expire = 300)),
+            ["several parts of `key` are a tuple\nhelp: `key = (user, id)`"]
+        );
+        assert_eq!(
+            messages(quote!(mode = "strong", id)),
+            ["arguments are written `name = value`\nhelp: `key = id`"]
+        );
+        assert_eq!(messages(quote!(key = user, strong)).len(), 1);
     }
 
     #[test]

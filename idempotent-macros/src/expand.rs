@@ -30,7 +30,9 @@ pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStre
             }
         }
         Ok(function) => {
-            let args = Args::parse(arguments, &mut mistakes);
+            let parameters: Vec<_> =
+                function.bindings().iter().map(|binding| binding.name.to_string()).collect();
+            let args = Args::parse(arguments, &parameters, &mut mistakes);
             validate(&args, &function, &mut mistakes);
             if mistakes.is_empty() {
                 return Expansion::new(&args, &function).function();

@@ -20,17 +20,27 @@ use crate::value::{Mode, final_errors, literal, peel};
 use crate::words::{ERROR_TYPE, WHOLE_PAYLOAD};
 
 /// Splits the argument list. Every returned entry has a known name and appears once.
-pub(crate) fn split(arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
-    let parser = |input: ParseStream<'_>| Ok(entries(input, mistakes));
+///
+/// `parameters` are those of the function, which are often written without `key =`.
+pub(crate) fn split(
+    arguments: TokenStream,
+    parameters: &[String],
+    mistakes: &mut Mistakes,
+) -> Vec<NestedMeta> {
+    let parser = |input: ParseStream<'_>| Ok(entries(input, parameters, mistakes));
     parser.parse2(arguments).unwrap_or_default()
 }
 
-fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
+fn entries(
+    input: ParseStream<'_>,
+    parameters: &[String],
+    mistakes: &mut Mistakes,
+) -> Vec<NestedMeta> {
     let mut metas: Vec<Meta> = Vec::new();
     let mut converts = false;
     while !input.is_empty() {
         let ahead = input.fork();
-        if let Some(error) = part_of_a_tuple(input, metas.last()) {
+        if let Some(error) = bare_parameter(input, metas.last(), parameters) {
             mistakes.push(error);
             skip_to_comma(input);
             let _ = input.parse::<Token![,]>();
@@ -144,32 +154,38 @@ fn in_braces(group: &TokenStream) -> Option<String> {
     Some(source(&group.stream()))
 }
 
-/// `key = user, id`, where the second word is no argument.
-fn part_of_a_tuple(input: ParseStream<'_>, before: Option<&Meta>) -> Option<syn::Error> {
-    let Some(Meta::NameValue(key)) = before else { return None };
-    let name = key.path.get_ident()?;
-    args::find(&name.to_string()).filter(|argument| argument.is_key)?;
-    let first = match literal(&key.value) {
-        Some(Lit::Str(text)) => text.value(),
-        Some(_) => return None,
-        None => source(&key.value),
-    };
+/// `key = user, id` and `user, id`, where a parameter stands for itself.
+fn bare_parameter(
+    input: ParseStream<'_>,
+    before: Option<&Meta>,
+    parameters: &[String],
+) -> Option<syn::Error> {
     let ahead = input.fork();
     let part: Expr = ahead.parse().ok().filter(|_| ends(&ahead))?;
-    let second = match &part {
-        Expr::Field(_) => source(&part),
-        Expr::Path(path) => {
-            let word = path.path.get_ident()?.to_string();
-            let is_argument = args::find(&word).is_some() || Mode::NAMES.contains(&word.as_str());
-            (!is_argument && unknown::is_no_synonym(&word)).then_some(word)?
-        }
-        _ => return None,
-    };
-    if first.contains(['{', '}', '(']) {
+    let text = source(&part);
+    let root = text.split('.').next()?;
+    let is_path = matches!(part, Expr::Field(_) | Expr::Path(_));
+    if !is_path || args::find(root).is_some() || !parameters.iter().any(|name| name == root) {
         return None;
     }
-    let what = format!("several parts of `{name}` are a tuple");
-    Some(mistake(part, what, format!("`{name} = ({first}, {second})`")))
+    let before = match before {
+        Some(Meta::NameValue(key)) => key.path.get_ident().zip(match literal(&key.value) {
+            Some(Lit::Str(text)) => Some(text.value()),
+            Some(_) => None,
+            None => Some(source(&key.value)),
+        }),
+        _ => None,
+    };
+    let is_key = |name: &Ident| args::find(&name.to_string()).is_some_and(|known| known.is_key);
+    let (what, help) = match before.filter(|(name, first)| is_key(name) && !first.contains('{')) {
+        Some((name, first)) => {
+            let first = first.trim_matches(['(', ')']);
+            let what = format!("several parts of `{name}` are a tuple");
+            (what, format!("`{name} = ({first}, {text})`"))
+        }
+        None => ("arguments are written `name = value`".to_owned(), format!("`key = {text}`")),
+    };
+    Some(mistake(part, what, help))
 }
 
 /// `message = Already submitted`
@@ -220,7 +236,7 @@ fn goes_on(input: ParseStream<'_>, name: &Ident, value: &Expr) -> Option<syn::Er
     let text = text.replace(['"', ' '], "");
     let quoted = format!("{name} = \"{text}\"");
     let mut mistakes = Mistakes::default();
-    args::Args::parse(quoted.parse().ok()?, &mut mistakes);
+    args::Args::parse(quoted.parse().ok()?, &[], &mut mistakes);
     let help = match mistakes.or(()) {
         Ok(()) => format!("`{quoted}`"),
         // `10min`, which is answered with `10m`.

@@ -234,7 +234,7 @@ mod tests {
 
     pub(super) fn messages(arguments: TokenStream, item: TokenStream) -> Vec<String> {
         let mut mistakes = Mistakes::default();
-        let args = Args::parse(arguments, &mut mistakes);
+        let args = Args::parse(arguments, &[], &mut mistakes);
         validate(&args, &Function::parse(&item).unwrap(), &mut mistakes);
         match mistakes.or(()) {
             Ok(()) => Vec::new(),

@@ -47,13 +47,6 @@ pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
     mistake(name, format!("unknown argument `{word}`"), help)
 }
 
-/// Returns `true` for a word that no other library uses for something else than keys.
-pub(super) fn is_no_synonym(word: &str) -> bool {
-    let flags = args::ARGUMENTS.iter().filter(|argument| !argument.takes_value);
-    matches!(synonyms::find(word), None | Some(Synonym::Of("key")))
-        && nearest(word, flags.map(|argument| argument.name)).is_none()
-}
-
 /// `"500ms"` for the value of `wait_ms = 500`.
 fn with_unit(name: &str, value: &str) -> Option<String> {
     let number: u64 = value.replace('_', "").parse().ok()?;
@@ -87,7 +80,7 @@ fn did_you_mean(name: &str, value: Option<String>) -> String {
             return Some(String::new());
         };
         let mut mistakes = Mistakes::default();
-        args::Args::parse(tokens, &mut mistakes);
+        args::Args::parse(tokens, &[], &mut mistakes);
         mistakes.or(()).err().map(|error| error.to_string())
     };
     let value = value.map(|value| match args::find(name).filter(|argument| argument.is_key) {
