@@ -210,6 +210,7 @@ impl Function {
         let generics = &self.sig.generics;
         let parameter = generics.type_params().find(|parameter| parameter.ident == *name)?;
         let says_nothing = |bound: &TypeParamBound| match bound {
+            TypeParamBound::Trait(bound) if is_std_error(&bound.path) => true,
             TypeParamBound::Trait(bound) => bound.path.get_ident().is_some_and(|name| {
                 ["Send", "Sync", "Sized", "Unpin", "Clone", "Copy", "Debug", "Default", "Eq"]
                     .iter()
@@ -248,6 +249,12 @@ impl Function {
         brace.surround(&mut tokens, |tokens| tokens.extend(quote!(#(#inner)* #body)));
         tokens
     }
+}
+
+/// Returns `true` for `std::error::Error`, written out.
+fn is_std_error(path: &syn::Path) -> bool {
+    let names: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    matches!(names.iter().map(String::as_str).collect::<Vec<_>>()[..], [_, "error", "Error"])
 }
 
 /// `T` and `E` of a type that is written `Result<T, E>`.

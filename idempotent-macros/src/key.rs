@@ -130,6 +130,19 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
             None if syn::parse_str::<ExprTuple>(&format!("({value})")).is_ok() => {
                 format!("several parts are a tuple: `{name} = \"({value})\"`")
             }
+            None if value.contains('?') && value.contains(' ') => {
+                format!(
+                    "add a method that chooses, and call it: `{name} = \"req.idempotency_key()\"`"
+                )
+            }
+            None if is_words(&value) => {
+                let words: Vec<_> = value.split_whitespace().collect();
+                let (field, tuple) = (words.join("."), words.join(", "));
+                format!(
+                    "for a field: `{name} = \"{field}\"`; for several parts: `{name} = \
+                     \"({tuple})\"`; {fixed}"
+                )
+            }
             None => match (value.strip_prefix("mut "), with_braces(&value)) {
                 (Some(parameter), _) => format!("`{name} = \"{parameter}\"`"),
                 (_, Some(template)) => format!("`{name} = \"{template}\"`, or {fixed}"),
@@ -139,6 +152,13 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         mistake(text, format!("`{value}` is not a field path"), help)
     })?;
     from_expression(name, &expr)
+}
+
+/// Returns `true` for several names with nothing but space between them.
+fn is_words(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let is_name = |word: &str| syn::parse_str::<Ident>(word).is_ok();
+    words.clone().count() > 1 && words.all(is_name) && !text.starts_with("mut ")
 }
 
 /// `order:{req.id}` for `order:req.id`, in which the braces were left out.

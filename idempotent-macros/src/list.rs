@@ -232,6 +232,11 @@ fn goes_on(input: ParseStream<'_>, name: &Ident, value: &Expr) -> Option<syn::Er
     while !ends(&ahead) {
         rest.extend(ahead.parse::<TokenTree>().ok()?.0);
     }
+    if let (Expr::Path(_), Ok(text)) = (value, syn::parse2::<LitStr>(rest.clone())) {
+        // `f".."` of Python.
+        let what = format!("a string in `{name}` has no prefix");
+        return Some(mistake(value, what, format!("`{name} = {}`", source(&text))));
+    }
     let text = format!("{}{}", source(value), source(&rest));
     let text = text.replace(['"', ' '], "");
     let quoted = format!("{name} = \"{text}\"");
@@ -286,7 +291,18 @@ fn positional(input: ParseStream<'_>) -> syn::Error {
         return mistake(at, what, "`key = \"req.order_id\", expire = 300`");
     };
     let text = source(&value);
+    if let Expr::Assign(named) = &value {
+        let left = source(&named.left);
+        let help = match left.rsplit(['.', ':']).next().and_then(args::find) {
+            Some(argument) => format!("`{} = {}`", argument.name, source(&named.right)),
+            None => "`key = \"req.order_id\", expire = 300`".to_owned(),
+        };
+        return mistake(peel(&value), what, help);
+    }
     let help = match literal(&value) {
+        None if matches!(value, Expr::Range(_) | Expr::Unary(_)) => {
+            "`key = \"req.order_id\", expire = 300`".to_owned()
+        }
         Some(Lit::Int(_)) => format!("`expire = {text}`"),
         Some(Lit::Str(lit)) if Mode::NAMES.contains(&lit.value().as_str()) => {
             format!("`mode = {text}`")
@@ -382,7 +398,20 @@ fn parenthesised(name: &Ident, argument: &Argument, group: &TokenStream) -> syn:
     let what = format!("`{name}` takes its value after `=`");
     let value = syn::parse2::<syn::ExprParen>(group.clone()).ok();
     let help = match value.filter(|_| argument.takes_value) {
-        Some(value) => format!("`{name} = {}`", source(&value.expr)),
+        Some(value) => {
+            let value = match &*value.expr {
+                Expr::Assign(named) => &named.right,
+                value => value,
+            };
+            let text = format!("{name} = {}", source(value));
+            let mut mistakes = Mistakes::default();
+            args::Args::parse(text.parse().unwrap_or_default(), &[], &mut mistakes);
+            let refusal = mistakes.or(()).err().map(|error| error.to_string());
+            match refusal.as_deref().and_then(|refusal| refusal.split_once("\nhelp: ")) {
+                Some((_, help)) => help.to_owned(),
+                None => format!("`{text}`"),
+            }
+        }
         None => format!("`{}`", argument.example),
     };
     mistake(quote!(#name #group), what, help)
@@ -395,6 +424,12 @@ fn missing_comma(input: ParseStream<'_>) -> Option<syn::Error> {
     if let Ok(semicolon) = input.parse::<Token![;]>() {
         let help = "separate the arguments with commas: `key = \"req.order_id\", expire = 300`";
         return Some(mistake(semicolon, "expected `,`, found `;`", help));
+    }
+    if input.fork().call(Ident::parse_any).is_ok_and(|word| word == "and")
+        && let Ok(and) = input.call(Ident::parse_any)
+    {
+        let help = "separate the arguments with commas: `key = \"req.order_id\", expire = 300`";
+        return Some(mistake(and, "expected `,`, found `and`", help));
     }
     let at: TokenStream = input.fork().parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
     let what = format!("expected `,` before `{at}`");

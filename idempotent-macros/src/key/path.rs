@@ -122,6 +122,11 @@ impl Reader<'_> {
                         format!("make the function a method: `{}`", self.whole(&call))
                     }
                     true => format!("for a field: `{}`", self.whole(&text.replace("::", "."))),
+                    false if path.path.segments.last().is_some_and(is_value) => {
+                        let last = path.path.segments.last().map(|last| &last.ident);
+                        let field = self.whole(&format!("req.{}", quote!(#last)));
+                        format!("for a field: `{field}`; for a constant: `{name} = const {text}`")
+                    }
                     false => format!("for a constant: `{name} = const {text}`"),
                 };
                 Err(mistake(path, what, help))

@@ -69,11 +69,7 @@ impl Unknown<'_> {
                 let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
                 let help = match parameters {
                     [only] if !self.is_scalar() && !path.is_word() => {
-                        let path = path.with_root(only);
-                        match self.key.is_template() {
-                            true => format!("did you mean `{{{path}}}`?"),
-                            false => format!("did you mean `{name} = \"{path}\"`?"),
-                        }
+                        format!("did you mean `{}`?", self.written(&path.with_root(only)))
                     }
                     _ => listed,
                 };
@@ -103,11 +99,20 @@ impl Unknown<'_> {
             let help = format!("compute it in the caller, and pass it as a parameter `{text}`");
             return (what, help);
         }
+        if let Some(parameter) = self.of_type(&text) {
+            let path = path.with_root(&parameter);
+            let what = format!("`{text}` is a type, and not a parameter of `{function}`");
+            return (what, format!("did you mean `{}`?", self.written(&path)));
+        }
         let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
         let near = nearest(&text, parameters.iter().map(String::as_str));
         let help = match near {
             _ if is_constant => format!("{listed}; for a constant: `{name} = const {text}`"),
             Some(near) => format!("did you mean `{near}`? {listed}"),
+            None if parameters.len() == 1 && !path.is_word() && !self.is_scalar() => {
+                let path = path.with_root(&parameters[0]);
+                format!("did you mean `{}`? {listed}", self.written(&path))
+            }
             None if path.is_word() => self.word(&text, &listed),
             None => listed,
         };
@@ -148,6 +153,28 @@ impl Unknown<'_> {
                 format!("{field}; for a function, {function}; {fixed}")
             }
         }
+    }
+
+    /// The path as it is written in its place.
+    fn written(&self, path: &str) -> String {
+        match self.key.is_template() {
+            true => format!("{{{path}}}"),
+            false => format!("{} = \"{path}\"", self.name),
+        }
+    }
+
+    /// The parameter whose type has this name.
+    fn of_type(&self, name: &str) -> Option<String> {
+        let is_of_type = |ty: &syn::Type| match ty {
+            syn::Type::Path(path) => {
+                path.path.segments.last().is_some_and(|last| last.ident == name)
+            }
+            _ => false,
+        };
+        let bindings = self.function.bindings();
+        let mut names = bindings.iter().map(|binding| &binding.name);
+        let found = names.find(|name| self.function.type_of(name).is_some_and(is_of_type));
+        found.map(ToString::to_string)
     }
 
     /// Returns `true` if the only parameter has no fields.

@@ -24,7 +24,7 @@ impl Value for Mode {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         let modes = [Self::Reject, Self::Strong, Self::Window];
         if let Some(Lit::Str(literal)) = literal(value)
-            && literal.value().to_lowercase().starts_with("exactly")
+            && is_delivery(&literal.value())
         {
             let what = format!("`{name}` cannot be `\"{}\"`", literal.value());
             let help = "`mode = \"strong\"`: one run, and its answer for duplicates; with changes in a \
@@ -79,6 +79,12 @@ pub(crate) fn variant(value: impl std::fmt::Debug) -> Ident {
     Ident::new(&format!("{value:?}"), Span::mixed_site())
 }
 
+/// Returns `true` for a guarantee of delivery, as message brokers name them.
+fn is_delivery(word: &str) -> bool {
+    let word = synonyms::snake_case(word);
+    ["exactly", "at_most", "at_least"].iter().any(|start| word.starts_with(start))
+}
+
 /// The modes, for help texts.
 const MODES: &str = "`\"reject\"` refuses duplicates, `\"strong\"` gives them the answer, `\"window\"` \
                      only marks the key as taken until `expire` is over";
@@ -101,6 +107,9 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
             _ => None,
         };
         let help = match near {
+            _ if matches!(value, Expr::Path(path) if path.path.is_ident("None")) => {
+                format!("leave `{name}` out, or one of {all}")
+            }
             Some(word) => format!("`{name} = \"{word}\"`"),
             None => format!("one of {all}"),
         };
@@ -143,6 +152,7 @@ fn synonym<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
         | "stripe" => &["strong"],
         "once" | "lock" | "exclusive" | "deny" | "skip" | "discard" | "drop" | "dedup"
         | "dedupe" | "deduplicate" | "unique" | "conflict" | "default" | "weak" => &["reject"],
+        "first_wins" | "first" | "once_only" => &["reject"],
         "throttle" | "debounce" | "rate_limit" | "no_repeat" | "ttl" | "timed" => &["window"],
         "release" | "free" | "takeover" | "take_over" | "rerun" | "again" | "restart" | "reset"
         | "delete" => &["retry"],

@@ -9,7 +9,9 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprUnary, Lit, LitInt, LitStr, UnOp};
 
-use self::text::{ALL_UNITS, Refused, millis, shortest, shortest_millis, smaller_unit, translated};
+use self::text::{
+    ALL_UNITS, Refused, endless, millis, shortest, shortest_millis, smaller_unit, translated,
+};
 use super::{Value, literal};
 use crate::mistake::mistake;
 use crate::source::source;
@@ -107,10 +109,18 @@ impl Duration {
                 let what = format!("`{name}` must not be negative");
                 let help = match source(expr).as_str() {
                     // As in the commands of Redis.
-                    "1" => format!("nothing is kept forever; for a long time: `{name} = \"365d\"`"),
+                    "1" => endless(name),
                     positive => format!("`{name} = {positive}`"),
                 };
                 Err(mistake(value, what, help))
+            }
+            (Expr::Path(path), _) if path.path.is_ident("None") => {
+                let what = format!("`{name}` takes a duration");
+                Err(mistake(value, what, format!("leave `{name}` out; {}", endless(name))))
+            }
+            (Expr::Call(call), _) if call.args.len() == 1 && source(&call.func) == "Some" => {
+                let help = format!("`{name} = {}`", source(&call.args));
+                Err(mistake(value, format!("`{name}` takes a duration"), help))
             }
             (Expr::Binary(_), _) => {
                 let what =
@@ -128,9 +138,14 @@ impl Duration {
                 let help = "name the type that the constant belongs to";
                 Err(mistake(&path.path.segments[0], what, help))
             }
-            (_, Some(_)) | (Expr::Closure(_) | Expr::Tuple(_) | Expr::Reference(_), None) => Err(
-                mistake(value, format!("`{name}` takes a duration"), format!("`{name} = \"5m\"`")),
-            ),
+            (_, Some(_))
+            | (Expr::Closure(_) | Expr::Tuple(_) | Expr::Reference(_) | Expr::Range(_), None) => {
+                Err(mistake(
+                    value,
+                    format!("`{name}` takes a duration"),
+                    format!("`{name} = \"5m\"`"),
+                ))
+            }
             _ => Ok(Self::Constant(value.clone())),
         }
     }
@@ -403,7 +418,7 @@ mod tests {
         error(
             parse_quote!("5x"),
             "unknown unit `x` in `\"5x\"`",
-            "the units are `ms`, `s`, `m`, `h`, `d`",
+            "the units are `ms`, `s`, `m`, `h`, `d`: `expire = \"5m\"`",
         );
     }
 

@@ -1,7 +1,10 @@
 //! Expressions that are not paths, and what to write in their place.
 
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Expr, Lit, UnOp};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Expr, Lit, Token, UnOp};
 
 use super::{Place, Reader, example, formatted, root_of, unwrap};
 use crate::mistake::mistake;
@@ -17,6 +20,9 @@ impl Reader<'_> {
                 optional.question_token,
                 format!("`?` goes once, at the end of a path in `{name}`"),
                 match unwrap(&optional.expr) {
+                    Expr::Path(_) | Expr::Field(_) if is_doubled(self.whole) => {
+                        format!("`{}`", self.optional(&source(&optional.expr)))
+                    }
                     Expr::Path(_) => {
                         format!("`{}`", self.optional(&source(self.whole).replace([' ', '?'], "")))
                     }
@@ -137,6 +143,12 @@ impl Reader<'_> {
             Expr::Call(call) => {
                 let what = format!("`{name}` cannot call the function `{}`", source(&call.func));
                 let help = self.own_method(&call.args.first().map(source).unwrap_or_default());
+                let help = match call.args.first().filter(|_| call.args.len() == 1).map(literal) {
+                    Some(Some(fixed)) if self.place == Place::Whole => {
+                        format!("for a fixed value: `{name} = const {}`; or {help}", source(fixed))
+                    }
+                    _ => help,
+                };
                 let help = match only_paths(call).filter(|_| self.place == Place::Whole) {
                     Some(path) => {
                         format!("`{name} = {path}`, if that is a key; or {help}")
@@ -214,7 +226,10 @@ impl Reader<'_> {
                  = const JOB`"
             );
         }
-        let template = formatted(&mac.tokens);
+        let template = match mac.path.is_ident("concat") {
+            true => concatenated(&mac.tokens),
+            false => formatted(&mac.tokens),
+        };
         let template = template.as_deref().unwrap_or("order:{req.order_id}");
         format!("a template puts text together: `{name} = \"{template}\"`")
     }
@@ -247,6 +262,11 @@ impl Reader<'_> {
         });
         format!("pass it as a parameter `{parameter}`: `{}`", self.whole(&parameter))
     }
+}
+
+/// Returns `true` for a path that ends in `?`: with the one that has been taken off, it had two.
+fn is_doubled(path: &Expr) -> bool {
+    matches!(unwrap(path), Expr::Try(inner) if !source(&inner.expr).contains('?'))
 }
 
 /// The arguments of a call as a key, if they are paths: `req.body`, `(user, id)`.
@@ -328,9 +348,38 @@ fn concatenation(binary: &syn::ExprBinary) -> Option<String> {
     }
     let mut template = String::new();
     pieces(&Expr::Binary(binary.clone()), &mut template)?;
+    if !template.contains('{') {
+        // Names in quotes, with text between them.
+        return all_quoted(binary);
+    }
     // Without fixed text it may as well be a sum.
     let is_text = template.split(['{', '}']).step_by(2).any(|text| !text.is_empty());
     is_text.then_some(template)
+}
+
+/// `{user}:{id}` for `"user" + ":" + "id"`.
+fn all_quoted(binary: &syn::ExprBinary) -> Option<String> {
+    fn piece(expr: &Expr) -> Option<String> {
+        match (unwrap(expr), literal(expr)) {
+            (_, Some(Lit::Str(text))) => Some(match text.parse::<Expr>() {
+                Ok(Expr::Path(_) | Expr::Field(_)) => format!("{{{}}}", text.value()),
+                _ => text.value(),
+            }),
+            (Expr::Binary(binary), _) => all_quoted(binary),
+            _ => None,
+        }
+    }
+    Some(piece(&binary.left)? + &piece(&binary.right)?)
+}
+
+/// `order:{id}` for `concat!("order:", id)`.
+fn concatenated(arguments: &TokenStream) -> Option<String> {
+    let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
+    let piece = |argument: &Expr| match literal(argument) {
+        Some(Lit::Str(text)) => text.value(),
+        _ => format!("{{{}}}", source(argument)),
+    };
+    Some(parser.parse2(arguments.clone()).ok()?.iter().map(piece).collect())
 }
 
 fn holes(members: impl Iterator<Item = String>) -> String {

@@ -78,9 +78,7 @@ impl Refused<'_> {
                     "never" | "forever" | "infinite" | "infinity" | "none" | "max" | "unlimited"
                 );
                 let help = match is_constant && proposal.is_none() && !is_endless {
-                    _ if is_endless => {
-                        format!("every record ends; ten years: `{name} = \"3650d\"`")
-                    }
+                    _ if is_endless => endless(name),
                     true => format!("a constant stands without quotes: `{name} = {value}`"),
                     false => propose(format!("`{name} = \"5m\"`")),
                 };
@@ -103,7 +101,7 @@ impl Refused<'_> {
                 let what = format!("unknown unit `{}` in `\"{value}\"`", unit.trim());
                 let help = match &proposal {
                     Some(text) => format!("the units are {ALL_UNITS}: `{name} = \"{text}\"`"),
-                    None => format!("the units are {ALL_UNITS}"),
+                    None => format!("the units are {ALL_UNITS}: `{name} = \"5m\"`"),
                 };
                 (what, help)
             }
@@ -116,6 +114,16 @@ impl Refused<'_> {
                 (what, format!("the largest first, and each once: `{name} = \"1h30m\"`"))
             }
         }
+    }
+}
+
+/// Help for a time without an end.
+pub(super) fn endless(name: &Ident) -> String {
+    match name.to_string().as_str() {
+        "wait" => "a duplicate waits for a limited time: `wait = \"30s\"`".to_owned(),
+        "lease" => "a lease is renewed while the body runs: `lease = \"30s\"`".to_owned(),
+        "max_run" => "a body that hangs frees its key: `max_run = \"24h\"`".to_owned(),
+        _ => format!("every record ends; ten years: `{name} = \"3650d\"`"),
     }
 }
 
