@@ -87,8 +87,11 @@ impl Clock {
         match &self.0 {
             Source::System => {
                 let _entered = timers.enter();
-                let left = moment.since(self.now());
-                Sleep(Timer::System(Box::pin(tokio::time::sleep(left))))
+                let at = origin().instant.checked_add(Duration::from_nanos(moment.0));
+                Sleep(Timer::System(Box::pin(match at {
+                    Some(at) => tokio::time::sleep_until(at.into()),
+                    None => tokio::time::sleep(Duration::MAX),
+                })))
             }
             #[cfg(any(test, feature = "testing"))]
             Source::Manual(manual) => Sleep(Timer::Manual(manual.sleep_until(moment))),

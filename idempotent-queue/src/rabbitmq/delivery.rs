@@ -84,7 +84,8 @@ impl Delivery for RabbitMqDelivery {
     async fn again(self, after: Duration) -> Result<(), QueueError> {
         let wait = Wait::of(after);
         let (topology, link) = (&self.session.topology, self.session.rabbit.senders().link());
-        let copy = properties::of_copy(&self.properties).with_expiration(wait.expiration(after));
+        let copy = properties::of_retry(&self.properties, self.message.deliveries())
+            .with_expiration(wait.expiration(after));
         let queue = topology.wait_queue(link, wait).await.map_err(QueueError::new)?;
         if let Sent::Unroutable(_) = self.send_copy(&queue, copy.clone()).await? {
             // Somebody has deleted it.

@@ -59,6 +59,7 @@ mod topology;
 
 pub use deliveries::RabbitMqDeliveries;
 pub use delivery::RabbitMqDelivery;
+pub use properties::DELIVERIES_HEADER;
 pub use publisher::RabbitMqPublisher;
 pub use topology::QueueType;
 

@@ -10,10 +10,14 @@ const PERSISTENT: u8 = 2;
 /// The header with the number of earlier deliveries, of quorum queues.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 
+/// The header with the number of deliveries that a message had before it was sent to a wait queue: its copy is a message of
+/// its own to the broker, which counts from zero.
+pub const DELIVERIES_HEADER: &str = "idempotent-deliveries";
+
 /// Headers that a copy does not have: the broker would send the copy to further queues by the first two, the
-/// count is that of the original, and by the last one the broker takes a copy that comes back from a wait queue
+/// counts are those of the original, and by the last one the broker takes a copy that comes back from a wait queue
 /// for a message that goes round in circles, if it was once a dead letter of its queue, and drops it.
-const NOT_COPIED: [&str; 4] = ["CC", "BCC", DELIVERY_COUNT, "x-death"];
+const NOT_COPIED: [&str; 5] = ["CC", "BCC", DELIVERY_COUNT, DELIVERIES_HEADER, "x-death"];
 
 /// A text of at most 255 bytes.
 pub(super) fn short(of: &str, text: &str) -> Result<ShortString, String> {
@@ -50,9 +54,13 @@ pub(super) fn message(
     if let Some(id) = properties.message_id() {
         message = message.with_id(id.as_str());
     }
-    let mut earlier = (!is_redelivered).then_some(0);
+    let (mut earlier, mut before_wait) = ((!is_redelivered).then_some(0), 0);
     for (name, value) in properties.headers().iter().flatten() {
         let Some(text) = text(value) else { continue };
+        if name.as_str() == DELIVERIES_HEADER {
+            before_wait = text.parse().unwrap_or(0);
+            continue;
+        }
         // On the first delivery it is one that the message was sent with, such as that of a dead letter.
         if is_redelivered && name.as_str() == DELIVERY_COUNT {
             earlier = text.parse().ok();
@@ -60,7 +68,9 @@ pub(super) fn message(
         message = message.with_header(name.as_str(), text);
     }
     match earlier {
-        Some(earlier) => message.with_deliveries(1_u64.saturating_add(earlier)),
+        Some(earlier) => {
+            message.with_deliveries(1_u64.saturating_add(earlier).saturating_add(before_wait))
+        }
         // Of a queue that does not count.
         None => message,
     }
@@ -90,7 +100,7 @@ fn text(value: &AMQPValue) -> Option<String> {
 ///
 /// Without `expiration`, which would have the broker drop it, and without `user-id`, with which the broker
 /// refuses a message of another user than its sender.
-pub(super) fn of_copy(original: &BasicProperties) -> BasicProperties {
+fn of_copy(original: &BasicProperties) -> BasicProperties {
     let mut headers = FieldTable::default();
     for (name, value) in original.headers().iter().flatten() {
         if !NOT_COPIED.contains(&name.as_str()) {
@@ -131,6 +141,16 @@ pub(super) fn of_copy(original: &BasicProperties) -> BasicProperties {
     copy
 }
 
+/// The properties of a copy that is delivered again after a pause, when the original has had so many deliveries.
+pub(super) fn of_retry(original: &BasicProperties, deliveries: Option<u64>) -> BasicProperties {
+    let copy = of_copy(original);
+    let Some(deliveries) = deliveries else { return copy };
+    let mut headers = copy.headers().clone().unwrap_or_default();
+    let deliveries = AMQPValue::LongString(deliveries.to_string().into());
+    headers.insert(DELIVERIES_HEADER.into(), deliveries);
+    copy.with_headers(headers)
+}
+
 /// The properties of a copy that is put aside for a reason.
 pub(super) fn put_aside(original: &BasicProperties, reason: &Reason) -> BasicProperties {
     let copy = of_copy(original);
@@ -139,4 +159,39 @@ pub(super) fn put_aside(original: &BasicProperties, reason: &Reason) -> BasicPro
         headers.insert(name.into(), AMQPValue::LongString(value.into()));
     }
     copy.with_headers(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redelivered(properties: BasicProperties, count: u32) -> BasicProperties {
+        let mut headers = properties.headers().clone().unwrap_or_default();
+        headers.insert(DELIVERY_COUNT.into(), AMQPValue::LongUInt(count));
+        properties.with_headers(headers)
+    }
+
+    fn deliveries(properties: &BasicProperties, is_redelivered: bool) -> Option<u64> {
+        message(Vec::new(), properties, is_redelivered).deliveries()
+    }
+
+    #[test]
+    fn deliveries_are_counted_across_wait_queues() {
+        let first = BasicProperties::default();
+        assert_eq!(deliveries(&first, false), Some(1));
+        let third = redelivered(first, 2);
+        assert_eq!(deliveries(&third, true), Some(3));
+        let fourth = of_retry(&third, Some(3));
+        assert_eq!(deliveries(&fourth, false), Some(4));
+        assert_eq!(deliveries(&redelivered(fourth.clone(), 1), true), Some(5));
+        assert_eq!(deliveries(&of_retry(&fourth, Some(4)), false), Some(5));
+    }
+
+    #[test]
+    fn the_count_of_deliveries_is_not_a_header_of_the_message_nor_of_a_dead_letter() {
+        let retried = of_retry(&BasicProperties::default(), Some(7));
+        assert_eq!(message(Vec::new(), &retried, false).header(DELIVERIES_HEADER), None);
+        let aside = put_aside(&retried, &Reason::new("code", "error"));
+        assert_eq!(deliveries(&aside, false), Some(1));
+    }
 }

@@ -54,17 +54,20 @@ pub async fn execute<R: Request>(
     key: &RecordKey,
     request: R,
 ) -> Result<R::Answer, StoreError> {
-    go_on(connection, key, Exchange::new(request)).await
+    let mut exchange = Exchange::new(request);
+    let action = exchange.action()?;
+    go_on(connection, key, exchange, action).await
 }
 
-/// Drives an exchange to its end.
+/// Drives an exchange to its end, beginning with this action.
 pub(super) async fn go_on<R: Request>(
     connection: &mut impl Connection,
     key: &RecordKey,
     mut exchange: Exchange<R>,
+    mut action: Action<R::Answer>,
 ) -> Result<R::Answer, StoreError> {
     loop {
-        match exchange.action()? {
+        match action {
             Action::Load => {
                 let loaded = connection.load(key).await?;
                 exchange.loaded(loaded);
@@ -81,5 +84,6 @@ pub(super) async fn go_on<R: Request>(
             }
             Action::Answer(answer) => return Ok(answer),
         }
+        action = exchange.action()?;
     }
 }

@@ -26,6 +26,7 @@ pub use request::{
     Resolution, Resolve, Resolved, Update, Updated,
 };
 pub use store_ext::StoreExt;
+pub(crate) use store_ext::execute_owned;
 pub use transaction::{
     Claimed, CommitError, Committed, Loan, OpenTransaction, TransactionClaim, TransactionSource,
 };

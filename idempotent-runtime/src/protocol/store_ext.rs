@@ -11,7 +11,7 @@ use crate::store::future::all;
 use crate::store::{
     Answer, AttemptId, Decided, Store, StoreError, StoreErrorKind, StoreFuture, Value,
 };
-use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The verbs, as methods of every [`Store`].
@@ -63,7 +63,7 @@ pub trait StoreExt: Store {
                             swaps.push((key.clone(), swap));
                             true
                         }
-                        // `go_on` asks for this action again.
+                        // `rest` asks for this action again.
                         _ => false,
                     };
                     (key, exchange, swaps_first)
@@ -83,7 +83,7 @@ pub trait StoreExt: Store {
                     {
                         return Ok(answer);
                     }
-                    go_on(&mut &*self, key, exchange).await
+                    rest(self, key, exchange).await
                 })
             });
             all(each).await
@@ -216,19 +216,49 @@ fn not_asked() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "the store did not ask for a decision")
 }
 
-/// Goes on with an exchange whose first message did not decide it. Boxed, because that is rare and makes the future of
-/// every request smaller.
-fn go_on_boxed<'a, S, R>(
+/// Goes on with an exchange whose first message did not end it. An answer that the record holds needs no further message,
+/// and no future: that is how every repeat call ends.
+fn rest<'a, S, R>(
     store: &'a S,
     key: &'a RecordKey,
-    exchange: Exchange<R>,
-) -> Pin<Box<dyn Future<Output = Result<R::Answer, StoreError>> + Send + 'a>>
+    mut exchange: Exchange<R>,
+) -> Answer<'a, R::Answer>
 where
     S: Store + ?Sized,
     R: Request + Send + 'a,
     R::Answer: Unpin,
 {
-    Box::pin(async move { go_on(&mut &*store, key, exchange).await })
+    match exchange.action() {
+        Ok(Action::Answer(answer)) => StoreFuture::ready(Ok(answer)),
+        Ok(action) => {
+            StoreFuture::new(async move { go_on(&mut &*store, key, exchange, action).await })
+        }
+        Err(error) => StoreFuture::ready(Err(error)),
+    }
+}
+
+/// Executes a request on a store that does not [decide](Store::decide) itself, in a future that owns what it needs.
+pub(crate) async fn execute_owned<R>(
+    store: Arc<dyn Store>,
+    key: RecordKey,
+    request: R,
+) -> Result<R::Answer, StoreError>
+where
+    R: Request + Send,
+    R::Answer: Unpin,
+{
+    let mut exchange = Exchange::new(request);
+    let sent = match exchange.action()? {
+        Action::Swap(swap) => Some(store.swap(&key, swap)),
+        // Asked for again below.
+        _ => None,
+    };
+    if let Some(sent) = sent
+        && let Some(answer) = exchange.swapped(sent.await?)
+    {
+        return Ok(answer);
+    }
+    rest(&*store, &key, exchange).await
 }
 
 /// Executes a request by loading and swapping. If the store answers at once, so does this.
@@ -247,7 +277,7 @@ where
                 Err(pending) => {
                     return StoreFuture::new(async move {
                         exchange.loaded(pending.await?);
-                        go_on_boxed(store, key, exchange).await
+                        rest(store, key, exchange).await
                     });
                 }
             },
@@ -262,7 +292,7 @@ where
                     return StoreFuture::new(async move {
                         match exchange.swapped(pending.await?) {
                             Some(answer) => Ok(answer),
-                            None => go_on_boxed(store, key, exchange).await,
+                            None => rest(store, key, exchange).await,
                         }
                     });
                 }

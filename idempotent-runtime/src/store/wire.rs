@@ -53,32 +53,58 @@ const STATES: [(State, u8); 6] = [
 
 /// The bytes of a record.
 pub fn encode(head: &Head, value: Option<&Value>) -> Vec<u8> {
-    let AttemptId { token, number, fence, fingerprint, claim } = head.attempt;
-    let letter = STATES.iter().find(|(state, _)| *state == head.state).map_or(b'?', |(_, it)| *it);
-    let mut flags = match claim {
-        Claim::Lease { abandon: Abandon::Retry, .. } => 0,
-        Claim::Lease { abandon: Abandon::Block, .. } => BLOCK,
-        Claim::Window { .. } => WINDOW,
-    };
-    if fingerprint.is_some() {
-        flags |= FINGERPRINT;
-    }
-    if value.is_some() {
-        flags |= VALUE;
-    }
+    let start = HeadBytes::of(head, value.is_some());
     let value = value.map_or(&[][..], Value::as_bytes);
-    let mut bytes = Vec::with_capacity(64 + value.len());
-    bytes.extend([VERSION, letter, 0, flags]);
-    bytes.extend(token.to_bytes());
-    bytes.extend(number.to_be_bytes());
-    bytes.extend(fence.to_be_bytes());
-    bytes.extend(millis(claim.lease()).to_be_bytes());
-    bytes.extend(millis(claim.linger()).to_be_bytes());
-    if let Some(fingerprint) = fingerprint {
-        bytes.extend(fingerprint.to_bytes());
-    }
+    let mut bytes = Vec::with_capacity(start.as_slice().len() + value.len());
+    bytes.extend(start.as_slice());
     bytes.extend(value);
     bytes
+}
+
+/// The bytes of a record before its value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadBytes {
+    bytes: [u8; HEAD_MAX],
+    length: usize,
+}
+
+impl HeadBytes {
+    pub(crate) fn of(head: &Head, has_value: bool) -> Self {
+        let AttemptId { token, number, fence, fingerprint, claim } = head.attempt;
+        let letter =
+            STATES.iter().find(|(state, _)| *state == head.state).map_or(b'?', |(_, it)| *it);
+        let mut flags = match claim {
+            Claim::Lease { abandon: Abandon::Retry, .. } => 0,
+            Claim::Lease { abandon: Abandon::Block, .. } => BLOCK,
+            Claim::Window { .. } => WINDOW,
+        };
+        if fingerprint.is_some() {
+            flags |= FINGERPRINT;
+        }
+        if has_value {
+            flags |= VALUE;
+        }
+        let mut start = Self { bytes: [0; HEAD_MAX], length: 0 };
+        start.push([VERSION, letter, 0, flags]);
+        start.push(token.to_bytes());
+        start.push(number.to_be_bytes());
+        start.push(fence.to_be_bytes());
+        start.push(millis(claim.lease()).to_be_bytes());
+        start.push(millis(claim.linger()).to_be_bytes());
+        if let Some(fingerprint) = fingerprint {
+            start.push(fingerprint.to_bytes());
+        }
+        start
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn push<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.length..self.length + N].copy_from_slice(&bytes);
+        self.length += N;
+    }
 }
 
 /// A record as it was written.

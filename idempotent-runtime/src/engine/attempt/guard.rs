@@ -3,7 +3,7 @@
 use super::admission::Permit;
 use super::current::{Current, enclosing};
 use super::end::End;
-use super::faults::{lost, not_local, not_recorded_yet, too_late};
+use super::faults::{lost, not_local, too_late};
 use super::handoff::Handoff;
 use super::instance::Instance;
 use super::pending_begin::Copies;
@@ -118,28 +118,34 @@ impl<'a> AttemptGuard<'a> {
         Self { instance, state, phase, copies, choices, planned, fails_finally, waiters }
     }
 
-    /// Makes sure that the body may start: the answer to `begin` may have taken long to come, and a
-    /// key that blocks is armed first.
+    /// `true` if the body may start as things are; `false` if that has to be [confirmed](Self::confirm) first: the
+    /// answer to `begin` has taken long to come, or the key blocks.
     ///
-    /// Between the acknowledged arming and the first poll of the body nothing waits, so a key
-    /// blocks without its body having started only if the process dies right there.
-    pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
+    /// # Errors
+    /// The lease is over.
+    pub(crate) fn may_start(&self) -> Result<bool, StoreError> {
         if self.choices.hold != Hold::Lease {
-            return Ok(self);
+            return Ok(true);
         }
-        // Boxed, because most calls do neither, and it makes the future of every call smaller.
-        if let Some(request) = self.state.arm_request() {
-            Box::pin(self.arm(&request)).await?;
-            return Ok(self);
-        }
-        let now = self.instance.clock.now();
-        let left = self.state.deadline().since(now);
+        let left = self.state.deadline().since(self.instance.clock.now());
         if left.is_zero() {
             return Err(too_late());
         }
         // Past the first half, the keeper's own renewal would come close to the end of the lease.
-        if left < self.state.length() / 2 {
-            Box::pin(renew(&self.instance, &self.state, now)).await?;
+        Ok(!self.state.is_to_be_armed() && left >= self.state.length() / 2)
+    }
+
+    /// Makes sure that the body may start: arms a key that blocks, and renews the lease of any other.
+    ///
+    /// Between the acknowledged arming and the first poll of the body nothing waits, so a key
+    /// blocks without its body having started only if the process dies right there.
+    pub(crate) async fn confirm(mut self) -> Result<Self, StoreError> {
+        match self.state.arm_request() {
+            Some(request) => self.arm(&request).await?,
+            None => {
+                let now = self.instance.clock.now();
+                renew(&self.instance, &self.state, now).await?;
+            }
         }
         Ok(self)
     }
@@ -320,17 +326,9 @@ impl<'a> AttemptGuard<'a> {
             };
             return StoreFuture::ready(Ok(answer));
         }
+        // Its first try ends with the lease at the latest.
         let pending = self.pending(end);
-        let instance = Arc::clone(&self.instance);
-        let patience = instance.sleep_until(instance.clock.now().after(self.state.length()));
-        let handoff = Handoff::new(instance, pending.record());
-        StoreFuture::new(async move {
-            match race(handoff, patience).await {
-                First::Left(answer) => answer,
-                // Dropped, it goes on in the background.
-                First::Right(()) => Err(not_recorded_yet()),
-            }
-        })
+        StoreFuture::new(Handoff::new(Arc::clone(&self.instance), pending.record()))
     }
 
     /// An end that is to be recorded together with others. `None` if there is nothing to record.

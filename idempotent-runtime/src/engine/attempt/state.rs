@@ -177,6 +177,11 @@ impl AttemptState {
         }
     }
 
+    /// `true` if the key has to be armed before the body starts.
+    pub(super) fn is_to_be_armed(&self) -> bool {
+        self.blocking.is_some()
+    }
+
     /// The request that arms the key before the body starts; `None` if the key does not block. The key
     /// counts as one that may be armed from here on.
     pub(crate) fn arm_request(&self) -> Option<Update> {

@@ -60,7 +60,7 @@ enum Stage<'a, T, E> {
     Refused(Error),
     Begins,
     /// Boxed: the rare path must not make the future of every call larger.
-    Acquires(Pin<Box<dyn Future<Output = (Acquired<'a>, CallEnd, Prepared<'a>)> + Send + 'a>>),
+    Acquires(Pin<Box<dyn Future<Output = (Acquired<'a>, Unanswered<'a>)> + Send + 'a>>),
     Runs,
     RunsUnprotected,
     /// If this is dropped, the keeper finishes it.
@@ -69,6 +69,19 @@ enum Stage<'a, T, E> {
         answer: Result<T, E>,
     },
     Over,
+}
+
+/// A call whose key is being acquired, and its end to come. Fields are dropped in their order.
+struct Unanswered<'a> {
+    end: CallEnd,
+    call: Prepared<'a>,
+}
+
+impl<'a> Unanswered<'a> {
+    /// Borrows all of it, so that a future which owns it holds it once.
+    fn call(&self) -> &Prepared<'a> {
+        &self.call
+    }
 }
 
 /// The stage that follows, or the answer.
@@ -99,7 +112,8 @@ where
                     self.as_mut().recorded(ended)
                 }
                 Stage::Acquires(acquiring) => {
-                    let (acquired, end, call) = ready!(acquiring.as_mut().poll(context));
+                    let (acquired, Unanswered { end, call }) =
+                        ready!(acquiring.as_mut().poll(context));
                     (*this.end, *this.call) = (Some(end), Some(call));
                     self.as_mut().granted(acquired)
                 }
@@ -142,12 +156,10 @@ impl<'a, T, E, F> Run<'a, T, E, F> {
                 let Some(call) = this.call.take() else {
                     return ControlFlow::Continue(Stage::Over);
                 };
+                let unanswered = Unanswered { end, call };
                 ControlFlow::Continue(Stage::Acquires(Box::pin(async move {
-                    // Dropped in reverse.
-                    let call = call;
-                    let end = end;
-                    let acquired = acquire(&call, awaited).await;
-                    (acquired, end, call)
+                    let acquired = acquire(unanswered.call(), awaited).await;
+                    (acquired, unanswered)
                 })))
             }
         }

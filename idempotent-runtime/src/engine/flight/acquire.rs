@@ -69,17 +69,40 @@ pub(in crate::engine) fn while_disabled(call: &Prepared<'_>) -> NotGranted {
 
 /// Asks the store, and waits if the call's mode says so. `awaited` is what the
 /// [first step](acquire_now) of the call left.
-pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Acquired<'a> {
-    let acquired = if call.engine().local || call.policy.mode == Mode::Window {
-        ask(call, None, awaited).await
-    } else {
-        match take_the_lead(call, &mut awaited).await {
-            Ok(participant) => ask(call, Some(participant), awaited).await,
-            Err(found) => Err(found),
-        }
+pub(crate) async fn acquire<'a>(call: &Prepared<'a>, awaited: Awaited) -> Acquired<'a> {
+    let acquired = match lead_at_once(call) {
+        Ok(leader) => ask(call, leader, awaited).await,
+        // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.
+        Err(follower) => Box::pin(follow(call, follower, awaited)).await,
     };
     count_timeout(call, &acquired);
     acquired
+}
+
+/// The part of a call that asks the store at once: none if it is in no flight. An error is a caller whose key others
+/// are asking for.
+fn lead_at_once(call: &Prepared<'_>) -> Result<Option<Participant>, Participant> {
+    if call.engine().local || call.policy.mode == Mode::Window {
+        return Ok(None);
+    }
+    let mut participant = Participant::join(call.engine(), &call.key);
+    match participant.leads_at_once(call.fingerprint, waits(call)) {
+        true => Ok(Some(participant)),
+        false => Err(participant),
+    }
+}
+
+async fn follow<'a>(
+    call: &Prepared<'a>,
+    participant: Participant,
+    mut awaited: Awaited,
+) -> Acquired<'a> {
+    let leader = wait_for_the_lead(call, participant, &mut awaited).await?;
+    ask(call, Some(leader), awaited).await
+}
+
+fn waits(call: &Prepared<'_>) -> Waits {
+    if call.policy.waits() { Waits::Yes } else { Waits::No }
 }
 
 /// Counts a call that has waited in vain for another body.
@@ -95,9 +118,16 @@ pub(in crate::engine) async fn take_the_lead(
     call: &Prepared<'_>,
     awaited: &mut Awaited,
 ) -> Result<Participant, NotGranted> {
-    let waits = if call.policy.waits() { Waits::Yes } else { Waits::No };
+    wait_for_the_lead(call, Participant::join(call.engine(), &call.key), awaited).await
+}
+
+async fn wait_for_the_lead(
+    call: &Prepared<'_>,
+    mut participant: Participant,
+    awaited: &mut Awaited,
+) -> Result<Participant, NotGranted> {
+    let waits = waits(call);
     let deadline = call.called_at.after(call.policy.wait);
-    let mut participant = Participant::join(call.engine(), &call.key);
     let mut waiting = None;
     loop {
         let changed = participant.changed();

@@ -29,72 +29,122 @@ use std::time::Duration;
 pub(super) async fn ask<'a>(
     call: &Prepared<'a>,
     mut participant: Option<Participant>,
-    mut awaited: Awaited,
+    awaited: Awaited,
 ) -> Acquired<'a> {
     let engine = call.engine();
-    let deadline = call.called_at.after(call.policy.wait);
-    let mut backoff = Backoff::new(engine.config.load().retry_interval);
     // A local store has been asked once already. A call that has waited before may have been slow to
     // wake. But one that goes on with a token that was sent before would see that token, and wait for
     // itself.
     let continues = participant.as_ref().is_some_and(|leader| leader.begin.is_some());
-    let mut looks = call.policy.waits() && (engine.local || awaited.is_known() && !continues);
+    let looks = call.policy.waits() && (engine.local || awaited.is_known() && !continues);
+    let mut first = None;
+    if !looks && !awaited.is_over() && call.policy.max_concurrent.is_none() {
+        let asked = Asked::without_permit(begin(call, &mut participant).await);
+        if !asks_again(call, &asked.answer) {
+            return in_time(call, take(call, asked, participant, &awaited)?).await;
+        }
+        first = Some(asked);
+    }
+    // Boxed, because the first answer is most often the last, and it makes the future of every call smaller.
+    Box::pin(keep_asking(call, participant, awaited, looks, first)).await
+}
+
+/// `true` if this answer leaves a call waiting, or is to be refused for the attempt that it tells of.
+fn asks_again(call: &Prepared<'_>, answer: &BeginAnswer) -> bool {
+    match &answer.answer {
+        Ok(Begun::InFlight { .. }) => true,
+        Err(error) => error.kind() == StoreErrorKind::Contended && call.policy.waits(),
+        Ok(_) => false,
+    }
+}
+
+/// Takes an answer that ends the question.
+fn take<'a>(
+    call: &Prepared<'a>,
+    asked: Asked,
+    participant: Option<Participant>,
+    awaited: &Awaited,
+) -> Acquired<'a> {
+    let Asked { answer, permit } = asked;
+    if let (Ok(Begun::Fresh(_)), MayRun::OverLimit(limit)) = (&answer.answer, &permit) {
+        return Err(NotGranted::OverLimit { limit: *limit });
+    }
+    let too_many = match &answer.answer {
+        Ok(Begun::Fresh(attempt)) => call.policy.waits() && !awaited.may_run(attempt.number),
+        _ => false,
+    };
+    let granted = grant(call, answer, participant, permit.into_permit());
+    if too_many {
+        // Others ran between the look and the grant. Dropped, that is released.
+        drop(granted);
+        return Err(NotGranted::FailedTwice);
+    }
+    granted
+}
+
+/// The same for a call that does not end with its first answer: `asked`, if it has been asked at all. `looks` if it
+/// begins with a look at the record.
+async fn keep_asking<'a>(
+    call: &Prepared<'a>,
+    mut participant: Option<Participant>,
+    mut awaited: Awaited,
+    mut looks: bool,
+    mut asked: Option<Asked>,
+) -> Acquired<'a> {
+    let engine = call.engine();
+    let deadline = call.called_at.after(call.policy.wait);
+    let mut backoff = Backoff::new(engine.config.load().retry_interval);
     let mut watching = call.policy.waits() && engine.local;
     let mut watch = None;
     let mut waiting = None;
     loop {
-        if watching && watch.is_none() {
-            // Watch before looking, so that no change falls between.
-            watch = Some(engine.store.watch(&call.key).await.unwrap_or_else(|_| Watch::never()));
-        }
-        let looked = match looks {
-            // Without an answer, `begin` is tried and says why.
-            true => look(call).await.ok(),
-            false => None,
+        let asked = match asked.take() {
+            Some(asked) => asked,
+            None => {
+                if watching && watch.is_none() {
+                    // Watch before looking, so that no change falls between.
+                    let armed = engine.store.watch(&call.key).await;
+                    watch = Some(armed.unwrap_or_else(|_| Watch::never()));
+                }
+                let looked = match looks {
+                    // Without an answer, `begin` is tried and says why.
+                    true => look(call).await.ok(),
+                    false => None,
+                };
+                if let Some(looked) = &looked {
+                    looked.tell(&mut awaited, participant.as_ref());
+                }
+                let is_open = looked.as_ref().is_none_or(Looked::is_open);
+                if call.policy.waits() && awaited.is_over() && is_open {
+                    return Err(NotGranted::FailedTwice);
+                }
+                match looked.map(|looked| looked.answer) {
+                    None | Some(Begun::Fresh(_)) => {
+                        begin_within_limit(call, &mut participant).await
+                    }
+                    Some(answer) => {
+                        Asked::without_permit(BeginAnswer::new(Ok(answer), engine.clock.now()))
+                    }
+                }
+            }
         };
-        if let Some(looked) = &looked {
-            looked.tell(&mut awaited, participant.as_ref());
-        }
-        if call.policy.waits() && awaited.is_over() && looked.as_ref().is_none_or(Looked::is_open) {
-            return Err(NotGranted::FailedTwice);
-        }
-        let asked = match looked.map(|looked| looked.answer) {
-            None | Some(Begun::Fresh(_)) => begin_within_limit(call, &mut participant).await,
-            Some(answer) => Asked::without_permit(BeginAnswer::new(Ok(answer), engine.clock.now())),
-        };
-        let Asked { answer, permit } = asked;
-        if let Err(error) = &answer.answer
+        if let Err(error) = &asked.answer.answer
             && error.kind() == StoreErrorKind::Contended
             && call.policy.waits()
             && engine.clock.now() < deadline
         {
             // A transaction may hold the key, and shows nothing of itself before it commits.
-            drop(permit);
+            drop(asked);
             waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
             let pause = engine.clock.now().after(backoff.pause());
             engine.sleep_until(pause.min(deadline)).await;
             continue;
         }
-        if let (Ok(Begun::Fresh(_)), MayRun::OverLimit(limit)) = (&answer.answer, &permit) {
-            return Err(NotGranted::OverLimit { limit: *limit });
-        }
-        let Ok(Begun::InFlight { number, retry_after }) = answer.answer else {
-            let too_many = match &answer.answer {
-                Ok(Begun::Fresh(attempt)) => {
-                    call.policy.waits() && !awaited.may_run(attempt.number)
-                }
-                _ => false,
-            };
-            let permit = permit.into_permit();
-            if too_many {
-                // Others ran between the look and the grant. Dropped, that is released.
-                drop(grant(call, answer, participant, permit));
-                return Err(NotGranted::FailedTwice);
-            }
-            return in_time(call, grant(call, answer, participant, permit)?).await;
+        let Ok(Begun::InFlight { number, retry_after }) = asked.answer.answer else {
+            return in_time(call, take(call, asked, participant, &awaited)?).await;
         };
         // A caller that waits for another body runs none.
-        drop(permit);
+        drop(asked);
         awaited.sees_running(number);
         if let Some(participant) = &participant {
             participant.in_flight_elsewhere(number, retry_after);

@@ -9,7 +9,7 @@ use crate::engine::attempt::{BeginFuture, Copies, PendingBegin};
 use crate::engine::resend::Resend;
 use crate::observe::StoreTimer;
 use crate::options::Policy;
-use crate::protocol::{BeginRequest, Begun, StoreExt as _};
+use crate::protocol::{BeginRequest, Begun, StoreExt as _, execute_owned};
 use crate::race::{First, race};
 use crate::store::{StoreError, StoreErrorKind, Token, Verb};
 use std::future::poll_fn;
@@ -171,6 +171,5 @@ async fn finish_other_begin(call: &Prepared<'_>, participant: &mut Participant) 
 /// A `begin` that owns what it needs, so that it can outlive the caller that sent it.
 fn begin_future(call: &Prepared<'_>, request: BeginRequest) -> BeginFuture {
     let store = Arc::clone(&call.engine().store);
-    let key = call.key.clone();
-    Box::pin(async move { store.begin(&key, &request).await })
+    Box::pin(execute_owned(store, call.key.clone(), request))
 }

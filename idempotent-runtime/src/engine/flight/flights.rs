@@ -18,7 +18,7 @@ use crate::key::RecordKey;
 use crate::sync::{Mutex, Notify, OwnedNotified, RandomState, lock, shards};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,14 +27,56 @@ const SHARDS: usize = shards(32);
 /// All flights of an instance.
 #[derive(Debug)]
 pub(crate) struct Flights {
-    shards: [Mutex<HashMap<RecordKey, Arc<Flight>>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
+}
+
+type Shard = HashMap<HashedKey, Arc<Flight>, BuildHasherDefault<Known>>;
+
+/// A key with its hash, which is made once a call and not once a lookup.
+#[derive(Clone, Debug)]
+struct HashedKey {
+    hash: u64,
+    key: RecordKey,
+}
+
+impl PartialEq for HashedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.key == other.key
+    }
+}
+
+impl Eq for HashedKey {}
+
+impl Hash for HashedKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// A hasher for what has its hash already.
+#[derive(Debug, Default)]
+struct Known(u64);
+
+impl Hasher for Known {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 #[derive(Debug)]
 struct Flight {
     state: Mutex<State>,
-    changed: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -47,6 +89,8 @@ struct State {
     holder: Option<Arc<AttemptState>>,
     /// The attempts that its callers wait for, as far as they were seen.
     seen: SeenAttempts,
+    /// `None` until a caller waits for a change: in most flights none does.
+    changed: Option<Arc<Notify>>,
 }
 
 #[derive(Debug)]
@@ -78,30 +122,32 @@ pub(crate) enum Turn {
 
 impl Flights {
     pub(crate) fn new() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| Mutex::new(HashMap::new())),
-            hasher: RandomState::new(),
-        }
+        Self { shards: std::array::from_fn(|_| Mutex::default()), hasher: RandomState::new() }
     }
 
     pub(crate) fn join(&self, key: &RecordKey) -> Member {
-        match lock(self.shard(key)).entry(key.clone()) {
+        let key = HashedKey { hash: self.hasher.hash_one(key), key: key.clone() };
+        match lock(self.shard(&key)).entry(key.clone()) {
             Entry::Occupied(entry) => {
                 let mut state = lock(&entry.get().state);
                 state.members += 1;
-                Member { flight: Arc::clone(entry.get()), at_join: state.seen }
+                let flight = Arc::clone(entry.get());
+                Member { key, flight, at_join: state.seen, is_founder: false }
             }
             Entry::Vacant(entry) => {
                 let (stage, seen) = (Stage::Leaderless(None), SeenAttempts::default());
-                let state = State { stage, members: 1, in_flight: None, holder: None, seen };
-                let flight = Flight { state: Mutex::new(state), changed: Arc::default() };
-                Member { flight: Arc::clone(entry.insert(Arc::new(flight))), at_join: seen }
+                let (in_flight, holder, changed) = (None, None, None);
+                let state = State { stage, members: 1, in_flight, holder, seen, changed };
+                let flight = Flight { state: Mutex::new(state) };
+                let flight = Arc::clone(entry.insert(Arc::new(flight)));
+                Member { key, flight, at_join: seen, is_founder: true }
             }
         }
     }
 
     /// Takes a caller out of its flight. A `begin` that the last one leaves behind has no owner.
-    pub(crate) fn leave(&self, key: &RecordKey, member: &Member) -> Option<PendingBegin> {
+    pub(crate) fn leave(&self, member: &Member) -> Option<PendingBegin> {
+        let key = &member.key;
         // Under the lock of the shard, so that no caller joins a flight that is being removed.
         let mut shard = lock(self.shard(key));
         let mut state = lock(&member.flight.state);
@@ -119,20 +165,22 @@ impl Flights {
     }
 
     /// Ends a flight: its followers share what was found, and later callers meet in another one.
-    pub(crate) fn land(&self, key: &RecordKey, member: &Member, landing: Landing) {
+    ///
+    /// Whoever ends it need not [`leave`](Self::leave): nobody finds it any more.
+    pub(crate) fn land(&self, member: &Member, landing: Landing) {
+        let key = &member.key;
         let mut shard = lock(self.shard(key));
         if shard.get(key).is_some_and(|known| Arc::ptr_eq(known, &member.flight)) {
             shard.remove(key);
         }
         drop(shard);
         let Landing { fingerprint, found, failed } = landing;
-        let mut state = lock(&member.flight.state);
-        if let Some(number) = failed {
-            state.seen.fails(number);
-        }
-        state.stage = Stage::Landed(fingerprint, found);
-        drop(state);
-        member.flight.changed.notify_waiters();
+        member.flight.change(|state| {
+            if let Some(number) = failed {
+                state.seen.fails(number);
+            }
+            state.stage = Stage::Landed(fingerprint, found);
+        });
     }
 
     #[cfg(test)]
@@ -140,8 +188,24 @@ impl Flights {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }
 
-    fn shard(&self, key: &RecordKey) -> &Mutex<HashMap<RecordKey, Arc<Flight>>> {
-        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    /// By other bits of the hash than those by which a map finds a key.
+    fn shard(&self, key: &HashedKey) -> &Mutex<Shard> {
+        &self.shards[(key.hash >> 32) as usize % SHARDS]
+    }
+}
+
+impl Flight {
+    /// Changes the state, and notifies those who wait for that.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let changed = {
+            let mut state = lock(&self.state);
+            change(&mut state);
+            // One that starts to wait after this sees the change.
+            state.changed.clone()
+        };
+        if let Some(changed) = changed {
+            changed.notify_waiters();
+        }
     }
 }
 
@@ -155,15 +219,28 @@ pub(crate) struct Landing {
     pub(crate) failed: Option<u32>,
 }
 
-/// A caller in a flight. It has to [`leave`](Flights::leave).
+/// A caller in a flight. It has to [`leave`](Flights::leave), or to [`land`](Flights::land) the flight.
 #[derive(Debug)]
 pub(crate) struct Member {
+    key: HashedKey,
     flight: Arc<Flight>,
     /// The attempts that had been seen here before this caller came.
     at_join: SeenAttempts,
+    /// It was the first one in the flight.
+    is_founder: bool,
 }
 
 impl Member {
+    /// The key of the flight.
+    pub(super) fn key(&self) -> &RecordKey {
+        &self.key.key
+    }
+
+    /// `true` if the flight began with this caller: nothing was seen in it before.
+    pub(super) fn is_founder(&self) -> bool {
+        self.is_founder
+    }
+
     /// The next step of a caller with this fingerprint. If that is to lead, it leads from here on.
     pub(crate) fn turn(&self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
         let mut state = lock(&self.flight.state);
@@ -196,37 +273,34 @@ impl Member {
 
     /// The leader saw that an attempt of another process has failed.
     pub(super) fn failed_elsewhere(&self, number: u32) {
-        lock(&self.flight.state).seen.fails(number);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| state.seen.fails(number));
     }
 
     /// Resolves after the next change. To be called before [`turn`](Self::turn).
     pub(crate) fn changed(&self) -> OwnedNotified {
-        Arc::clone(&self.flight.changed).notified_owned()
+        let mut state = lock(&self.flight.state);
+        Arc::clone(state.changed.get_or_insert_default()).notified_owned()
     }
 
     /// The leader was told that an attempt of another process holds the key.
     pub(crate) fn in_flight_elsewhere(&self, number: u32, left: Duration) {
-        let mut state = lock(&self.flight.state);
-        state.seen.runs(number);
-        state.in_flight = Some(left);
-        drop(state);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| {
+            state.seen.runs(number);
+            state.in_flight = Some(left);
+        });
     }
 
     /// The leader was told that a transaction of another process holds the key.
     pub(crate) fn held_elsewhere(&self, left: Duration) {
-        lock(&self.flight.state).in_flight = Some(left);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| state.in_flight = Some(left));
     }
 
     /// The leader runs the body.
     pub(crate) fn running(&self, fingerprint: Option<Fingerprint>, lease: Duration) {
-        let mut state = lock(&self.flight.state);
-        state.stage = Stage::Running(fingerprint);
-        state.in_flight = Some(lease);
-        drop(state);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| {
+            state.stage = Stage::Running(fingerprint);
+            state.in_flight = Some(lease);
+        });
     }
 
     /// The body runs as this attempt.
@@ -244,12 +318,11 @@ impl Member {
 
     /// The leader goes away without an answer, and leaves its `begin` to the next one.
     pub(crate) fn step_down(&self, begin: Option<PendingBegin>) {
-        let mut state = lock(&self.flight.state);
-        state.stage = Stage::Leaderless(begin);
-        // The next leader asks for itself.
-        state.in_flight = None;
-        drop(state);
-        self.flight.changed.notify_waiters();
+        self.flight.change(|state| {
+            state.stage = Stage::Leaderless(begin);
+            // The next leader asks for itself.
+            state.in_flight = None;
+        });
     }
 }
 

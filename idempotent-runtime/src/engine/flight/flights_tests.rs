@@ -38,7 +38,7 @@ fn the_token_passes_on_with_the_lead() {
     let token = begin(None);
     let mark = token.request.token;
     first.step_down(Some(token));
-    assert!(flights.leave(&key(), &first).is_none());
+    assert!(flights.leave(&first).is_none());
     match second.turn(None, Waits::Yes) {
         Turn::Lead(Some(begin)) => assert_eq!(begin.request.token, mark),
         other => panic!("{other:?}"),
@@ -51,7 +51,7 @@ fn the_last_one_to_leave_takes_the_token_along() {
     let only = flights.join(&key());
     only.turn(None, Waits::Yes);
     only.step_down(Some(begin(None)));
-    assert!(flights.leave(&key(), &only).is_some());
+    assert!(flights.leave(&only).is_some());
     assert_eq!(flights.len(), 0);
 }
 
@@ -96,7 +96,7 @@ fn an_answer_is_shared_only_with_the_same_payload() {
     let (one, two) = (Fingerprint::of("one"), Fingerprint::of("two"));
     first.turn(Some(one), Waits::Yes);
     let found = Some(NotGranted::Succeeded { number: 1, value: None });
-    flights.land(&key(), &first, Landing { fingerprint: Some(one), found, failed: None });
+    flights.land(&first, Landing { fingerprint: Some(one), found, failed: None });
     let share = |fingerprint| second.turn(fingerprint, Waits::Yes);
     assert!(matches!(share(None), Turn::Landed(Some(NotGranted::Succeeded { .. }))));
     assert!(matches!(share(Some(one)), Turn::Landed(Some(NotGranted::Succeeded { .. }))));
@@ -108,11 +108,11 @@ fn who_comes_after_the_end_meets_in_another_flight() {
     let flights = Flights::new();
     let first = flights.join(&key());
     first.turn(None, Waits::Yes);
-    flights.land(&key(), &first, Landing::default());
+    flights.land(&first, Landing::default());
     let second = flights.join(&key());
     assert!(matches!(second.turn(None, Waits::Yes), Turn::Lead(None)));
-    flights.leave(&key(), &first);
+    flights.leave(&first);
     assert_eq!(flights.len(), 1);
-    flights.leave(&key(), &second);
+    flights.leave(&second);
     assert_eq!(flights.len(), 0);
 }

@@ -17,7 +17,6 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Participant {
     engine: Arc<Engine>,
-    key: RecordKey,
     member: Member,
     role: Role,
     /// The `begin` that this leader has sent, or was left by the one before.
@@ -38,9 +37,8 @@ enum Role {
 
 impl Participant {
     pub(crate) fn join(engine: &Arc<Engine>, key: &RecordKey) -> Self {
-        let (engine, key) = (Arc::clone(engine), key.clone());
-        let member = engine.flights.join(&key);
-        Self { engine, key, member, role: Role::Follower, begin: None }
+        let member = engine.flights.join(key);
+        Self { engine: Arc::clone(engine), member, role: Role::Follower, begin: None }
     }
 
     /// Resolves after the next change. To be called before [`turn`](Self::turn).
@@ -48,12 +46,28 @@ impl Participant {
         self.member.changed()
     }
 
+    /// Leads a flight that began with this caller. `false` if it did not, or another one was faster: the next
+    /// [`turn`](Self::turn) tells what is to be done.
+    pub(crate) fn leads_at_once(&mut self, fingerprint: Option<Fingerprint>, waits: Waits) -> bool {
+        if !self.member.is_founder() {
+            return false;
+        }
+        let turn = self.member.turn(fingerprint, waits);
+        matches!(self.leads(turn), Turn::Lead(_))
+    }
+
     pub(crate) fn turn(&mut self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
         if self.holder().is_some_and(|holder| holder.is_lost()) {
             // It no longer speaks for the key: its followers ask the store.
-            self.engine.flights.land(&self.key, &self.member, Landing::default());
+            self.engine.flights.land(&self.member, Landing::default());
         }
-        match self.member.turn(fingerprint, waits) {
+        let turn = self.member.turn(fingerprint, waits);
+        self.leads(turn)
+    }
+
+    /// Takes the lead if it is this caller's.
+    fn leads(&mut self, turn: Turn) -> Turn {
+        match turn {
             Turn::Lead(begin) => {
                 self.role = Role::Leader;
                 self.begin = begin.map(Box::new);
@@ -92,7 +106,7 @@ impl Participant {
 
     fn land(&mut self, landing: Landing) {
         self.role = Role::Landed;
-        self.engine.flights.land(&self.key, &self.member, landing);
+        self.engine.flights.land(&self.member, landing);
     }
 }
 
@@ -141,14 +155,16 @@ fn found(end: &End, updated: Option<Updated>, number: u32) -> Option<NotGranted>
 impl Drop for Participant {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.role, Role::Landed) {
-            Role::Follower | Role::Landed => {}
+            Role::Landed => return,
+            Role::Follower => {}
             Role::Leader => self.member.step_down(self.begin.take().map(|begin| *begin)),
             Role::Holder => {
-                self.engine.flights.land(&self.key, &self.member, Landing::default());
+                self.engine.flights.land(&self.member, Landing::default());
+                return;
             }
         }
-        if let Some(orphan) = self.engine.flights.leave(&self.key, &self.member) {
-            release_begin(&self.engine, self.key.clone(), orphan);
+        if let Some(orphan) = self.engine.flights.leave(&self.member) {
+            release_begin(&self.engine, self.member.key().clone(), orphan);
         }
     }
 }

@@ -89,7 +89,7 @@ async fn caller(world: Arc<World>) {
     while again {
         let member = world.flights.join(&key());
         again = take_turns(&world, &member, waits).await;
-        if let Some(orphan) = world.flights.leave(&key(), &member) {
+        if let Some(orphan) = world.flights.leave(&member) {
             world.finish(orphan);
         }
     }
@@ -150,7 +150,7 @@ async fn lead(world: &World, member: &Member, sent: Option<PendingBegin>) {
         true => None,
         false => Some(NotGranted::Succeeded { number: 1, value: None }),
     };
-    world.flights.land(&key(), member, Landing { found, ..Landing::default() });
+    world.flights.land(member, Landing { found, ..Landing::default() });
 }
 
 #[test]
@@ -180,12 +180,12 @@ fn the_token_of_one_who_leaves_goes_to_one_who_joins_or_is_given_back() {
                     sent.into_iter().for_each(|sent| world.finish(sent));
                     member.step_down(None);
                 }
-                let orphan = world.flights.leave(&key(), &member);
+                let orphan = world.flights.leave(&member);
                 orphan.into_iter().for_each(|orphan| world.finish(orphan));
             })
         };
         leaving.step_down(Some(sent));
-        let orphan = world.flights.leave(&key(), &leaving);
+        let orphan = world.flights.leave(&leaving);
         orphan.into_iter().for_each(|orphan| world.finish(orphan));
         joining.join().unwrap();
         world.assert_all_gone();
@@ -214,13 +214,13 @@ fn who_joins_while_it_ends_shares_the_answer_or_meets_in_another_flight() {
                         other => panic!("{other:?}"),
                     }
                 }
-                assert!(world.flights.leave(&key(), &member).is_none());
+                assert!(world.flights.leave(&member).is_none());
             })
         };
         first.running(None, SECOND);
         let found = Some(NotGranted::Succeeded { number: 1, value: None });
-        world.flights.land(&key(), &first, Landing { found, ..Landing::default() });
-        assert!(world.flights.leave(&key(), &first).is_none());
+        world.flights.land(&first, Landing { found, ..Landing::default() });
+        assert!(world.flights.leave(&first).is_none());
         block_on(second).unwrap();
         world.assert_all_gone();
     });

@@ -8,7 +8,7 @@ use super::mark;
 use super::name::Name;
 use super::script::Script;
 use super::server::Server;
-use super::swaps::{at_most, seen_bytes};
+use super::swaps::{AtMost, RecordBytes};
 use crate::key::RecordKey;
 use crate::store::{Found, Head, Seen, StoreError, Value as StoredValue, wire};
 use redis::cluster_routing::Slot;
@@ -77,7 +77,7 @@ impl Effect {
     }
 
     /// Refuses keys that lie in another slot than the record.
-    fn check_slots(&self, record: &Name) -> Result<(), StoreError> {
+    fn check_slots(&self, record: &Name<'_>) -> Result<(), StoreError> {
         match self.keys.iter().find(|key| Slot::for_key(key) != record.slot()) {
             None => Ok(()),
             Some(key) => Err(misconfigured(format!(
@@ -152,20 +152,18 @@ impl RedisStore {
 
 async fn run(
     server: &Server,
-    name: &Name,
+    name: &Name<'_>,
     effect: &Effect,
     seen: &Seen,
     records: &EffectRecords,
 ) -> Result<Ran, Failed> {
-    let unknown = wire::encode(&records.unknown, None);
-    let done = wire::encode(&records.done, Some(&records.envelope));
-    let free = wire::encode(&records.free, None);
-    let (seen, at_most) = (seen_bytes(seen), at_most(seen));
     let arguments = |command: &mut Cmd| {
         command.arg(1 + effect.keys.len()).arg(name.as_str()).arg(&effect.keys);
-        command.arg(&seen).arg(&at_most);
-        command.arg(&unknown).arg(wire::millis(records.unknown_ttl));
-        command.arg(&done).arg(&free).arg(wire::millis(records.ttl));
+        command.arg(RecordBytes::seen(seen)).arg(AtMost::of(seen));
+        command.arg(RecordBytes::new(&records.unknown, None));
+        command.arg(wire::millis(records.unknown_ttl));
+        command.arg(RecordBytes::new(&records.done, Some(&records.envelope)));
+        command.arg(RecordBytes::new(&records.free, None)).arg(wire::millis(records.ttl));
         for argument in &effect.arguments {
             command.arg(argument);
         }

@@ -14,14 +14,16 @@ use super::error::{Failure, after_an_effect, classify, store_error, unexpected};
 use super::eviction::Eviction;
 use super::follow::Follower;
 use super::master::Generation;
+use super::packed::Sent;
 use super::paused;
 use super::refusals::{self, Reads, refusal};
 use super::target::{Connected, Connection, OnPush, Target, Timeouts};
 use crate::backoff::Backoff;
 use crate::race::{First, race};
 use crate::store::{StoreError, StoreErrorKind};
-use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use crate::sync::{Mutex, lock};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use redis::{Cmd, Pipeline, PushKind, RedisError, Value};
 use std::collections::HashMap;
 use std::fmt;
@@ -36,7 +38,8 @@ pub(super) struct Links {
     target: Target,
     timeouts: Timeouts,
     eviction: Eviction,
-    by_runtime: Mutex<HashMap<Id, Arc<Link>>>,
+    /// Read by every command, so without a lock or a count that all threads write to.
+    by_runtime: ArcSwap<HashMap<Id, Arc<Link>>>,
     /// Behind sentinels, and while the store is used.
     follower: Mutex<Option<Follower>>,
     /// A command was sent since [`was_used`](Self::was_used) was asked last.
@@ -45,19 +48,29 @@ pub(super) struct Links {
 
 /// The connection of one runtime, and what is known about making another one.
 struct Link {
-    current: Mutex<Option<Current>>,
+    /// Read by every command, as the links are.
+    current: ArcSwapOption<Current>,
     /// Held while a connection is made, so that one is made at a time.
     connecting: tokio::sync::Mutex<Pause>,
 }
 
-#[derive(Clone)]
 struct Current {
     connection: Connection,
-    /// Tells this connection from the ones before and after it.
-    made: Arc<()>,
+    made: Made,
     since: Instant,
     /// Of the master that it leads to.
     generation: Generation,
+}
+
+/// The number of a connection, which tells it from those before and after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Made(u64);
+
+impl Made {
+    fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Relaxed))
+    }
 }
 
 /// The pause before the next connection may be tried.
@@ -148,7 +161,7 @@ impl Links {
             target,
             timeouts,
             eviction,
-            by_runtime: Mutex::new(HashMap::new()),
+            by_runtime: ArcSwap::default(),
             follower: Mutex::new(None),
             used: AtomicBool::new(false),
         })
@@ -164,15 +177,37 @@ impl Links {
 
     /// The number of runtimes that have a connection, or are about to.
     pub(super) fn runtimes(&self) -> usize {
-        lock(&self.by_runtime).len()
+        self.by_runtime.load().len()
     }
 
-    // Not an async function: a future around another one makes every call around it deeper.
-    pub(super) fn command(
-        self: &Arc<Self>,
-        command: Cmd,
-    ) -> impl Future<Output = Result<Value, Failed>> {
-        self.command_to(None, command)
+    /// Sends a command to the master of its key.
+    pub(super) async fn command(self: &Arc<Self>, command: Cmd) -> Result<Value, Failed> {
+        let (made, sent) = match self.send_at_once(command) {
+            Ok(sent) => sent,
+            // Boxed, because it is large and would make the future of every command so.
+            Err(command) => return Box::pin(self.command_to(None, command)).await,
+        };
+        let answer = sent.await.and_then(Value::extract_error);
+        answer.map_err(|error| self.failed(made, error))
+    }
+
+    /// Gives a command to the connection of this runtime, if there is one and the command has to wait for nothing but its
+    /// answer: no sentinel can replace the server, and the clock is not paused. Otherwise the command comes back.
+    fn send_at_once(&self, command: Cmd) -> Result<(Made, Sent), Cmd> {
+        if self.target.sentinel().is_some() || paused::is_paused() {
+            return Err(command);
+        }
+        let Ok(handle) = Handle::try_current() else { return Err(command) };
+        let links = self.by_runtime.load();
+        let Some(link) = links.get(&handle.id()) else { return Err(command) };
+        let current = link.current.load();
+        match current.as_deref() {
+            Some(Current { connection: Connection::Single(connection), made, .. }) => {
+                self.mark_used();
+                Ok((*made, connection.command(command)))
+            }
+            _ => Err(command),
+        }
     }
 
     /// Sends a command to the master of a slot, whatever keys it names.
@@ -181,14 +216,15 @@ impl Links {
         slot: Option<u16>,
         command: Cmd,
     ) -> Result<Value, Failed> {
-        let (link, mut current) = self.current().await?;
+        let current = self.current().await?;
+        let mut connection = current.connection.clone();
         // Pinned here and in `pipeline`: an async function keeps room twice for a future that it is given.
         let answer = {
-            let sent = pin!(current.connection.command_to(slot, command));
+            let sent = pin!(connection.command_to(slot, command));
             let answer = pin!(self.unless_replaced(current.generation, sent));
             paused::hold(self.timeouts.response, answer).await
         };
-        self.check(&link, &current, answer)
+        answer.map_err(|error| self.failed(current.made, error))
     }
 
     /// Sends many commands in one go. Each has its own answer; the error is that of all of them.
@@ -196,18 +232,20 @@ impl Links {
         self: &Arc<Self>,
         pipeline: &Pipeline,
     ) -> Result<Vec<Result<Value, Failed>>, Failed> {
-        let (link, mut current) = self.current().await?;
+        let current = self.current().await?;
+        let mut connection = current.connection.clone();
         let answers = {
-            let sent = pin!(current.connection.pipeline(pipeline));
+            let sent = pin!(connection.pipeline(pipeline));
             let answers = pin!(self.unless_replaced(current.generation, sent));
             paused::hold(self.timeouts.response, answers).await
         };
-        let answers = self.check(&link, &current, answers)?;
+        let failed = |error| self.failed(current.made, error);
+        let answers = answers.map_err(failed)?;
         if answers.len() != pipeline.len() {
             return Err(Failed::Answered(unexpected("a pipeline")));
         }
         let each = answers.into_iter().map(Value::extract_error);
-        Ok(each.map(|answer| self.check(&link, &current, answer)).collect())
+        Ok(each.map(|answer| answer.map_err(failed)).collect())
     }
 
     /// The answer, unless the master that it is expected of is replaced before.
@@ -245,10 +283,8 @@ impl Links {
     }
 
     fn drop_connections(&self, ends: impl Fn(&Current) -> bool) {
-        let links: Vec<_> = lock(&self.by_runtime).values().cloned().collect();
-        for link in links {
-            let ended = lock(&link.current).take_if(|current| ends(current));
-            drop(ended);
+        for link in self.by_runtime.load().values() {
+            link.discard_if(&ends);
         }
     }
 
@@ -292,90 +328,87 @@ impl Links {
         Ok(())
     }
 
-    fn check<T>(
-        self: &Arc<Self>,
-        link: &Arc<Link>,
-        used: &Current,
-        answer: Result<T, RedisError>,
-    ) -> Result<T, Failed> {
-        answer.map_err(|error| {
-            if refusal(&error).connection == refusals::Connection::Replaced {
-                // A server that answers is reached. Another connection may lead to a better one,
-                // but there is no use in making one for every refusal.
-                let answers = error.code().is_some();
-                if !answers || used.since.elapsed() >= Pause::LONGEST {
-                    self.replace(link, used);
-                }
+    /// The failure of a command on this connection, which is replaced if the error says so.
+    fn failed(self: &Arc<Self>, made: Made, error: RedisError) -> Failed {
+        if refusal(&error).connection == refusals::Connection::Replaced
+            && let Ok(link) = self.link()
+            && let Some(used) = link.current.load_full().filter(|current| current.made == made)
+        {
+            // A server that answers is reached. Another connection may lead to a better one,
+            // but there is no use in making one for every refusal.
+            let answers = error.code().is_some();
+            if !answers || used.since.elapsed() >= Pause::LONGEST {
+                self.replace(&link, made);
             }
-            match self.target.sends_once() {
-                true => Failed::Sent(error),
-                false => Failed::Resent(error),
-            }
-        })
+        }
+        match self.target.sends_once() {
+            true => Failed::Sent(error),
+            false => Failed::Resent(error),
+        }
     }
 
     /// Does without a connection from now on, or from when there is another one.
-    fn replace(self: &Arc<Self>, link: &Arc<Link>, used: &Current) {
+    fn replace(self: &Arc<Self>, link: &Arc<Link>, made: Made) {
         if !self.target.is_cluster() {
-            link.discard(&used.made);
+            link.discard(made);
             return;
         }
         // Whoever holds it is connecting.
         if link.connecting.try_lock().is_err() {
             return;
         }
-        let (links, link, made) = (Arc::clone(self), Arc::clone(link), Arc::clone(&used.made));
+        let (links, link) = (Arc::clone(self), Arc::clone(link));
         tokio::spawn(async move {
-            if links.connect(&link, Some(&made)).await.is_err() {
-                link.discard(&made);
+            if links.connect(&link, Some(made)).await.is_err() {
+                link.discard(made);
             }
         });
     }
 
-    async fn current(self: &Arc<Self>) -> Result<(Arc<Link>, Current), Failed> {
+    async fn current(self: &Arc<Self>) -> Result<Arc<Current>, Failed> {
         self.mark_used();
         let link = self.link()?;
         if let Some(current) = self.usable(&link) {
-            return Ok((link, current));
+            return Ok(current);
         }
         // Boxed, because it is rare and makes the future of every command smaller.
-        let current = Box::pin(self.connect(&link, None)).await?;
-        Ok((link, current))
+        Box::pin(self.connect(&link, None)).await
     }
 
     /// The connection of a link, if it leads to the master.
-    fn usable(&self, link: &Link) -> Option<Current> {
-        link.current().filter(|current| self.leads_to_master(current))
+    fn usable(&self, link: &Link) -> Option<Arc<Current>> {
+        link.current.load_full().filter(|current| self.leads_to_master(current))
     }
 
     /// Makes a connection in place of `old`, unless there is one by now.
     async fn connect(
         self: &Arc<Self>,
         link: &Arc<Link>,
-        old: Option<&Arc<()>>,
-    ) -> Result<Current, Failed> {
+        old: Option<Made>,
+    ) -> Result<Arc<Current>, Failed> {
         let mut pause = link.connecting.lock().await;
         if let Some(current) = self.usable(link)
-            && !old.is_some_and(|old| Arc::ptr_eq(old, &current.made))
+            && old != Some(current.made)
         {
             return Ok(current);
         }
         if let Some(error) = pause.on() {
             return Err(Failed::NotSent(error));
         }
-        let made = Arc::new(());
+        let made = Made::next();
         let on_push: OnPush = if self.target.is_cluster() {
             // The connection to a node that ends is made again by the client.
             Arc::new(|_| {})
         } else {
-            on_end(Arc::downgrade(link), Arc::downgrade(&made))
+            on_end(Arc::downgrade(link), made)
         };
         let connected = self.connect_and_check(on_push);
         match paused::hold(self.timeouts.connect, connected).await {
             Ok(Connected { connection, generation }) => {
                 *pause = Pause::default();
-                let current = Current { connection, made, since: Instant::now(), generation };
-                *lock(&link.current) = Some(current.clone());
+                let since = Instant::now();
+                let current = Arc::new(Current { connection, made, since, generation });
+                link.current.store(Some(Arc::clone(&current)));
                 Ok(current)
             }
             Err(error) => {
@@ -400,45 +433,53 @@ impl Links {
             return Err(Failed::NotSent(StoreError::new(StoreErrorKind::Misconfigured, text)));
         };
         let id = handle.id();
-        if let Some(link) = lock(&self.by_runtime).get(&id) {
+        if let Some(link) = self.by_runtime.load().get(&id) {
             return Ok(Arc::clone(link));
         }
         let link = Arc::new(Link {
-            current: Mutex::new(None),
+            current: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::new(Pause::default()),
         });
-        let held = Arc::clone(lock(&self.by_runtime).entry(id).or_insert(link));
+        let links = self.by_runtime.rcu(|links| {
+            let mut links = HashMap::clone(links);
+            links.entry(id).or_insert_with(|| Arc::clone(&link));
+            links
+        });
+        if let Some(link) = links.get(&id) {
+            // Another task of this runtime was faster.
+            return Ok(Arc::clone(link));
+        }
         // A task that never ends is dropped with its runtime, and the link with it.
         let guard = EndOfRuntime { links: Arc::downgrade(self), id };
         handle.spawn(async move {
             let _guard = guard;
             pending::<()>().await;
         });
-        Ok(held)
+        Ok(link)
     }
 }
 
 impl Link {
-    fn current(&self) -> Option<Current> {
-        lock(&self.current).clone()
+    /// Forgets a connection that failed, unless another one has taken its place.
+    fn discard(&self, made: Made) {
+        self.discard_if(|current| current.made == made);
     }
 
-    /// Forgets a connection that failed, unless another one has taken its place.
-    fn discard(&self, made: &Arc<()>) {
-        let mut current = lock(&self.current);
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(&current.made, made)) {
-            *current = None;
-        }
+    /// Forgets its connection on a condition.
+    fn discard_if(&self, ends: impl Fn(&Current) -> bool) {
+        let is_to_end = |current: &Option<Arc<Current>>| current.as_deref().is_some_and(&ends);
+        // Another one may take its place meanwhile, and is asked about in turn.
+        self.current.rcu(|current| if is_to_end(current) { None } else { current.clone() });
     }
 }
 
 /// Forgets a connection as soon as its end is known, rather than with the next command.
-fn on_end(link: Weak<Link>, made: Weak<()>) -> OnPush {
+fn on_end(link: Weak<Link>, made: Made) -> OnPush {
     Arc::new(move |info| {
         if info.kind == PushKind::Disconnection
-            && let (Some(link), Some(made)) = (link.upgrade(), made.upgrade())
+            && let Some(link) = link.upgrade()
         {
-            link.discard(&made);
+            link.discard(made);
         }
     })
 }
@@ -452,8 +493,11 @@ struct EndOfRuntime {
 impl Drop for EndOfRuntime {
     fn drop(&mut self) {
         if let Some(links) = self.links.upgrade() {
-            let ended = lock(&links.by_runtime).remove(&self.id);
-            drop(ended);
+            links.by_runtime.rcu(|links| {
+                let mut links = HashMap::clone(links);
+                links.remove(&self.id);
+                links
+            });
         }
     }
 }

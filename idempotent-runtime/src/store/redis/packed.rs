@@ -7,19 +7,20 @@
 //!
 //! Commands are sent in the order in which they are given, also across the two ways.
 
+use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Mutex, lock};
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, Pipeline, RedisError, Value};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::mem::{replace, take};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
 /// Number of commands under way up to which each is sent by itself.
-const ALONE: usize = 32;
+const ALONE: usize = 4;
 
 /// Maximum number of commands in one message. If the connection ends while their answers come in,
 /// the outcome of all of them is unknown.
@@ -35,13 +36,13 @@ pub(super) struct Packed(Arc<Shared>);
 
 struct Shared {
     connection: MultiplexedConnection,
+    /// Commands that were given and not yet answered.
+    under_way: AtomicUsize,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Commands that were given and not yet answered.
-    under_way: usize,
     /// Commands that a task is about to send.
     queued: Vec<Queued>,
     /// There is a [`Packer`]. It has not yet handed its commands to the connection.
@@ -58,7 +59,11 @@ struct Queued {
 
 impl Packed {
     pub(super) fn new(connection: MultiplexedConnection) -> Self {
-        Self(Arc::new(Shared { connection, state: Mutex::default() }))
+        Self(Arc::new(Shared {
+            connection,
+            under_way: AtomicUsize::new(0),
+            state: Mutex::default(),
+        }))
     }
 
     /// The connection itself, for what is not to be sent with other commands.
@@ -67,23 +72,20 @@ impl Packed {
     }
 
     /// Sends a command. An error that the server answers with is in the value.
-    pub(super) async fn command(&self, command: Cmd) -> Result<Value, RedisError> {
-        let given = self.0.give(command);
-        let _under_way = UnderWay(&self.0);
-        match given {
-            Given::Alone(command) => {
+    pub(super) fn command(&self, command: Cmd) -> Sent {
+        match self.0.give(command) {
+            Given::Alone(command, under_way) => {
                 let mut connection = self.connection();
-                // Boxed, because it is large and would make the future of every command so.
-                Box::pin(async move { connection.send_packed_command(&command).await }).await
+                Sent::Alone(Box::pin(async move {
+                    let _under_way = under_way;
+                    connection.send_packed_command(&command).await
+                }))
             }
             Given::Queued { answer, packer } => {
                 if let Some(packer) = packer {
                     tokio::spawn(packer.run());
                 }
-                // The task ends without an answer only with its runtime.
-                answer.await.unwrap_or_else(|_| {
-                    Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
-                })
+                Sent::Queued(answer)
             }
         }
     }
@@ -92,18 +94,55 @@ impl Packed {
 /// A command that was given to a connection.
 enum Given {
     /// It is to be sent by itself.
-    Alone(Cmd),
+    Alone(Cmd, UnderWay),
     /// It is sent with others, by a task that is to be started if it is the first of them.
     Queued { answer: oneshot::Receiver<Result<Value, RedisError>>, packer: Option<Packer> },
+}
+
+/// A command under way. One that goes by itself is sent with the first poll.
+///
+/// Small, because it is part of the future of every call.
+pub(super) enum Sent {
+    Alone(Pin<Box<dyn Future<Output = Result<Value, RedisError>> + Send>>),
+    Queued(oneshot::Receiver<Result<Value, RedisError>>),
+}
+
+impl Future for Sent {
+    type Output = Result<Value, RedisError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::Alone(sent) => sent.as_mut().poll(context),
+            Self::Queued(answer) => Pin::new(answer).poll(context).map(|answer| {
+                // The task ends without an answer only with its runtime.
+                answer.unwrap_or_else(|_| {
+                    Err(io::Error::from(io::ErrorKind::ConnectionAborted).into())
+                })
+            }),
+        }
+    }
+}
+
+/// Commands that were given to a connection. Dropped, they count as answered.
+struct UnderWay {
+    shared: Arc<Shared>,
+    count: usize,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // Relaxed: a command that counts a moment longer sends others together, which is no harm.
+        self.shared.under_way.fetch_sub(self.count, Relaxed);
+    }
 }
 
 impl Shared {
     /// Decides how a command is sent, and queues it if it is sent with others.
     fn give(self: &Arc<Self>, command: Cmd) -> Given {
+        let others = self.under_way.fetch_add(1, Relaxed);
         let mut state = lock(&self.state);
-        state.under_way += 1;
-        if state.under_way <= ALONE && !state.packing {
-            return Given::Alone(command);
+        if others < ALONE && !state.packing {
+            return Given::Alone(command, UnderWay { shared: Arc::clone(self), count: 1 });
         }
         let (sender, answer) = oneshot::channel();
         state.queued.push(Queued { command, answer: sender });
@@ -152,6 +191,7 @@ impl Packer {
     /// the commands may not reach the connection with the first poll.
     async fn send_queued(self) {
         let queued = self.shared.next_message();
+        let under_way = UnderWay { shared: Arc::clone(&self.shared), count: queued.len() };
         let mut pipeline = Pipeline::with_capacity(queued.len());
         let mut answers = Vec::with_capacity(queued.len());
         for Queued { command, answer } in queued {
@@ -173,6 +213,7 @@ impl Packer {
             Poll::Ready(answered) => answered,
             Poll::Pending => sent.await,
         };
+        drop(under_way);
         match answered {
             Ok(values) => {
                 for (answer, value) in answers.into_iter().zip(values) {
@@ -214,6 +255,7 @@ impl Drop for Packer {
             state.packing = false;
             take(&mut state.queued)
         };
+        self.shared.under_way.fetch_sub(unsent.len(), Relaxed);
         // Wakes their callers, so not under the lock.
         drop(unsent);
     }
@@ -243,15 +285,6 @@ fn size(command: &Cmd) -> usize {
         _ => 0,
     });
     sizes.sum()
-}
-
-/// Counts a command as answered when it is dropped.
-struct UnderWay<'a>(&'a Shared);
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        lock(&self.0.state).under_way -= 1;
-    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl Held {
 const APART: Duration = Duration::from_micros(1);
 
 /// `true` if the clock of the current runtime stands still. Tokio does not tell.
-fn is_paused() -> bool {
+pub(super) fn is_paused() -> bool {
     let (tokio, real) = (tokio::time::Instant::now(), Instant::now());
     let apart = real.checked_duration_since(tokio.into_std());
     if apart.is_some_and(|apart| apart < APART) {

@@ -36,13 +36,13 @@ pub(super) const FREED: &str = "idempotent:freed";
 
 impl Server {
     /// The bytes of a record.
-    pub(super) async fn get(&self, name: &Name) -> Result<Option<Vec<u8>>, Failed> {
+    pub(super) async fn get(&self, name: &Name<'_>) -> Result<Option<Vec<u8>>, Failed> {
         let get = redis::cmd("GET").arg(name.as_str()).to_owned();
         bytes_of(self.links.command(get).await?, "GET")
     }
 
     /// The record and the time that it still lives, of one moment.
-    pub(super) async fn load(&self, name: &Name) -> Result<Option<Record>, Failed> {
+    pub(super) async fn load(&self, name: &Name<'_>) -> Result<Option<Record>, Failed> {
         let Value::Array(pair) = self.run(&script::LOOK, &only(name)).await? else {
             return Err(Failed::Answered(unexpected("a script")));
         };
@@ -59,7 +59,7 @@ impl Server {
     }
 
     /// Makes sure that replicas have what was written before, on whichever connection.
-    pub(super) async fn confirm(&self, name: &Name) -> Result<(), Failed> {
+    pub(super) async fn confirm(&self, name: &Name<'_>) -> Result<(), Failed> {
         if self.replication.is_none() {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl Server {
     }
 
     /// Marks a record that is being processed, so that its end is published.
-    pub(super) async fn mark(&self, name: &Name) -> Result<(), Failed> {
+    pub(super) async fn mark(&self, name: &Name<'_>) -> Result<(), Failed> {
         self.run(&script::MARK, &only(name)).await.map(drop)
     }
 
@@ -104,13 +104,14 @@ impl Server {
     pub(super) async fn write(&self, command: Cmd) -> Result<(Value, Written), Failed> {
         match &self.replication {
             None => Ok((self.links.command(command).await?, Written::Unasked)),
-            Some(replication) => replication.write(&self.links, command).await,
+            // Boxed, because it makes the future of every command smaller.
+            Some(replication) => Box::pin(replication.write(&self.links, command)).await,
         }
     }
 }
 
 /// The arguments of a script that takes a record and nothing else.
-fn only(name: &Name) -> impl Fn(&mut Cmd) {
+fn only(name: &Name<'_>) -> impl Fn(&mut Cmd) {
     move |command| {
         command.arg(1).arg(name.as_str());
     }

@@ -13,8 +13,10 @@ use super::name::Name;
 use super::script::{self, Script};
 use super::server::{Publish, Server};
 use crate::key::RecordKey;
-use crate::store::{Next, Seen, State, Swap, Swapped, WhenFull, wire};
-use redis::{Cmd, Value};
+use crate::store::wire::HeadBytes;
+use crate::store::{Head, Next, Seen, State, StoreFuture, Swap, Swapped, WhenFull, wire};
+use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
+use std::io::Write as _;
 
 /// The channel on which the names of ended records are published.
 pub(super) const CHANNEL: &str = "idempotent:ended";
@@ -36,7 +38,7 @@ enum Way {
 
 impl Server {
     /// Replaces a record that is the one the caller saw.
-    pub(super) async fn swap(&self, name: &Name, swap: &Swap) -> Result<Swapped, Failed> {
+    pub(super) async fn swap(&self, name: &Name<'_>, swap: &Swap) -> Result<Swapped, Failed> {
         let way = self.way(swap);
         let answer = match self.command(way, name, swap) {
             Some(command) => Some(self.write(command).await),
@@ -46,28 +48,38 @@ impl Server {
     }
 
     /// Reads the answer to the command of a way, and does what is left to do.
-    async fn finish(
-        &self,
+    fn finish<'a>(
+        &'a self,
         way: Way,
-        name: &Name,
-        swap: &Swap,
+        name: &'a Name<'_>,
+        swap: &'a Swap,
         answer: Option<Result<(Value, Written), Failed>>,
-    ) -> Result<Swapped, Failed> {
-        let swapped = match answer.map(|answer| self.read(way, swap, answer)).transpose() {
-            Ok(Some(Some(swapped))) => Ok(swapped),
-            // Boxed, because it is rare and makes the future of every swap smaller.
-            Ok(Some(None) | None) => Box::pin(self.otherwise(way, name, swap)).await,
-            Err(failed) => Err(failed),
-        };
-        match swapped {
-            // A server that takes no writes may still show the record that keeps this one away.
-            Err(failed) if swap.seen == Seen::Nothing && failed.leaves_reads() => {
-                match Box::pin(self.get(name)).await {
-                    Ok(Some(bytes)) => Ok(Swapped::Found(Some(mark::decode(bytes, None)?))),
-                    Ok(None) | Err(_) => Err(failed),
+    ) -> StoreFuture<'a, Result<Swapped, Failed>> {
+        match answer.map(|answer| self.read(way, swap, answer)).transpose() {
+            Ok(Some(Some(swapped))) => StoreFuture::ready(Ok(swapped)),
+            Ok(Some(None) | None) => StoreFuture::new(async move {
+                match self.otherwise(way, name, swap).await {
+                    Err(failed) => self.shown_instead(name, swap, failed).await,
+                    swapped => swapped,
                 }
-            }
-            swapped => swapped,
+            }),
+            Err(failed) => StoreFuture::new(self.shown_instead(name, swap, failed)),
+        }
+    }
+
+    /// The record that keeps another one away, which a server that takes no writes may still show.
+    async fn shown_instead(
+        &self,
+        name: &Name<'_>,
+        swap: &Swap,
+        failed: Failed,
+    ) -> Result<Swapped, Failed> {
+        if swap.seen != Seen::Nothing || !failed.leaves_reads() {
+            return Err(failed);
+        }
+        match self.get(name).await {
+            Ok(Some(bytes)) => Ok(Swapped::Found(Some(mark::decode(bytes, None)?))),
+            Ok(None) | Err(_) => Err(failed),
         }
     }
 
@@ -108,7 +120,7 @@ impl Server {
     }
 
     /// The way of a swap and its command, if it is one command.
-    fn sent_with_others(&self, name: &Name, swap: &Swap) -> Option<(Way, Cmd)> {
+    fn sent_with_others(&self, name: &Name<'_>, swap: &Swap) -> Option<(Way, Cmd)> {
         let way = self.way(swap);
         Some((way, self.command(way, name, swap)?))
     }
@@ -133,19 +145,18 @@ impl Server {
     }
 
     /// The command of a way; `None` if it is more than one.
-    fn command(&self, way: Way, name: &Name, swap: &Swap) -> Option<Cmd> {
+    fn command(&self, way: Way, name: &Name<'_>, swap: &Swap) -> Option<Cmd> {
         Some(match way {
             Way::Create => {
-                let Sides { next, millis, .. } = Sides::of(swap);
-                let mut command = set(name, &next);
-                command.arg("NX").arg("GET").arg("PX").arg(millis);
+                let mut command = set(name, &swap.next, 0);
+                command.arg("NX").arg("GET").arg("PX").arg(millis(&swap.next));
                 command
             }
             Way::CreateInTwo => return None,
             Way::SetIfEqual => {
-                let Sides { seen, next, millis } = Sides::of(swap);
-                let mut command = set(name, &next);
-                command.arg("IFEQ").arg(seen).arg("GET").arg("PX").arg(millis);
+                let seen = RecordBytes::seen(&swap.seen);
+                let mut command = set(name, &swap.next, seen.len());
+                command.arg("IFEQ").arg(seen).arg("GET").arg("PX").arg(millis(&swap.next));
                 command
             }
             Way::DeleteIfEqual => {
@@ -156,7 +167,7 @@ impl Server {
                     }
                     DeleteIfEqual::Delifeq => redis::cmd("DELIFEQ").arg(name.as_str()).to_owned(),
                 };
-                command.arg(seen_bytes(&swap.seen));
+                command.arg(RecordBytes::seen(&swap.seen));
                 command
             }
             Way::Renew => script::RENEW.by_hash(&renewal(name, swap)),
@@ -202,11 +213,11 @@ impl Server {
             (Way::SetIfEqual, answer) => match bytes_of(answer, "SET")? {
                 None => return Ok(Some(Swapped::Found(None))),
                 Some(now) => {
-                    let seen = seen_bytes(&swap.seen);
-                    match now == seen {
+                    let seen = RecordBytes::seen(&swap.seen);
+                    match now == seen.head() {
                         true => None,
                         // A mark takes the script, which also publishes.
-                        false if mark::unmarked(now.clone()) == seen => return Ok(None),
+                        false if mark::unmarked(now.clone()) == seen.head() => return Ok(None),
                         false => Some(now),
                     }
                 }
@@ -222,7 +233,7 @@ impl Server {
     }
 
     /// Brings about what the command of a way could not.
-    async fn otherwise(&self, way: Way, name: &Name, swap: &Swap) -> Result<Swapped, Failed> {
+    async fn otherwise(&self, way: Way, name: &Name<'_>, swap: &Swap) -> Result<Swapped, Failed> {
         let answer = match way {
             Way::Create | Way::CreateInTwo if !self.features.set_nx_get() => {
                 match self.create_in_two(name, swap).await {
@@ -247,10 +258,9 @@ impl Server {
     /// Writes a record if there is none, on a server whose `SET` cannot also show the one that
     /// there is. Both commands travel together; whatever happens between them, the second is asked
     /// only what the first was refused for.
-    async fn create_in_two(&self, name: &Name, swap: &Swap) -> Result<Swapped, Failed> {
-        let Sides { next, millis, .. } = Sides::of(swap);
-        let mut create = set(name, &next);
-        create.arg("NX").arg("PX").arg(millis);
+    async fn create_in_two(&self, name: &Name<'_>, swap: &Swap) -> Result<Swapped, Failed> {
+        let mut create = set(name, &swap.next, 0);
+        create.arg("NX").arg("PX").arg(millis(&swap.next));
         let mut pipeline = redis::pipe();
         pipeline.add_command(create);
         pipeline.cmd("GET").arg(name.as_str());
@@ -287,54 +297,93 @@ impl Server {
     }
 
     /// The arguments of `swap.lua`.
-    fn replacement(&self, name: &Name, swap: &Swap) -> impl Fn(&mut Cmd) {
-        let Sides { seen, next, millis } = Sides::of(swap);
-        let at_most = at_most(&swap.seen);
+    fn replacement(&self, name: &Name<'_>, swap: &Swap) -> impl Fn(&mut Cmd) {
         let (channel, publish) = match self.publish {
             Publish::OneChannel => (CHANNEL, "PUBLISH"),
             Publish::ByName => (name.as_str(), "SPUBLISH"),
         };
         let taken = u8::from(must_be_taken(swap));
         move |command| {
-            command.arg(1).arg(name.as_str()).arg(&seen).arg(&next).arg(millis);
-            command.arg(&at_most).arg(channel).arg(publish).arg(taken);
+            let (seen, next) = (RecordBytes::seen(&swap.seen), RecordBytes::next(&swap.next));
+            command.reserve_space_for_args([name.as_str().len() + seen.len() + next.len() + 64]);
+            command.arg(1).arg(name.as_str()).arg(seen).arg(next).arg(millis(&swap.next));
+            command.arg(AtMost::of(&swap.seen)).arg(channel).arg(publish).arg(taken);
         }
     }
 }
 
-/// Both sides of a swap as bytes, and the time to live of what is written.
-struct Sides {
-    seen: Vec<u8>,
-    next: Vec<u8>,
-    millis: u64,
-}
-
-impl Sides {
-    fn of(swap: &Swap) -> Self {
-        let (next, millis) = match &swap.next {
-            Next::Put { head, value, ttl, .. } => {
-                (wire::encode(head, value.as_ref()), wire::millis(*ttl).max(1))
-            }
-            Next::Extend { ttl } => (Vec::new(), wire::millis(*ttl)),
-            Next::Nothing => (Vec::new(), 0),
-        };
-        Self { seen: seen_bytes(&swap.seen), next, millis }
+/// The time to live of what a swap writes, in milliseconds.
+fn millis(next: &Next) -> u64 {
+    match next {
+        Next::Put { ttl, .. } => wire::millis(*ttl).max(1),
+        Next::Extend { ttl } => wire::millis(*ttl),
+        Next::Nothing => 0,
     }
 }
 
-/// The bytes of a record that was seen, without its value; empty if there was none.
-pub(super) fn seen_bytes(seen: &Seen) -> Vec<u8> {
-    match seen {
-        Seen::Nothing => Vec::new(),
-        Seen::This { head, .. } => wire::encode(head, None),
+/// A record as one argument of a command, written without a buffer of its own; empty if there is none.
+pub(super) struct RecordBytes<'a> {
+    head: Option<HeadBytes>,
+    value: &'a [u8],
+}
+
+impl<'a> RecordBytes<'a> {
+    pub(super) fn new(head: &Head, value: Option<&'a crate::store::Value>) -> Self {
+        let head = Some(HeadBytes::of(head, value.is_some()));
+        Self { head, value: value.map_or(&[], |value| value.as_bytes()) }
+    }
+
+    /// A record that was seen, without its value.
+    pub(super) fn seen(seen: &Seen) -> Self {
+        match seen {
+            Seen::Nothing => Self { head: None, value: &[] },
+            Seen::This { head, .. } => Self::new(head, None),
+        }
+    }
+
+    /// The record that a swap leaves.
+    fn next(next: &'a Next) -> Self {
+        match next {
+            Next::Put { head, value, .. } => Self::new(head, value.as_ref()),
+            Next::Extend { .. } | Next::Nothing => Self { head: None, value: &[] },
+        }
+    }
+
+    fn head(&self) -> &[u8] {
+        self.head.as_ref().map_or(&[], HeadBytes::as_slice)
+    }
+
+    fn len(&self) -> usize {
+        self.head().len() + self.value.len()
     }
 }
 
-/// The longest time to live of a record that was seen, as scripts take it.
-pub(super) fn at_most(seen: &Seen) -> String {
-    match seen {
-        Seen::This { at_most: Some(at_most), .. } => wire::millis(*at_most).to_string(),
-        Seen::This { at_most: None, .. } | Seen::Nothing => String::new(),
+impl ToRedisArgs for RecordBytes<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut argument = out.writer_for_next_arg();
+        // Writing to memory does not fail.
+        let _ = argument.write_all(self.head()).and_then(|()| argument.write_all(self.value));
+    }
+}
+
+/// The longest time to live that a record may have to be the one that was seen, as scripts take it: empty if any.
+pub(super) struct AtMost(Option<u64>);
+
+impl AtMost {
+    pub(super) fn of(seen: &Seen) -> Self {
+        match seen {
+            Seen::This { at_most, .. } => Self(at_most.map(wire::millis)),
+            Seen::Nothing => Self(None),
+        }
+    }
+}
+
+impl ToRedisArgs for AtMost {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        match self.0 {
+            Some(millis) => millis.write_redis_args(out),
+            None => out.write_arg(b""),
+        }
     }
 }
 
@@ -347,18 +396,23 @@ fn must_be_taken(swap: &Swap) -> bool {
     matches!(swap.next, Next::Put { when_full: WhenFull::Take, .. })
 }
 
-fn set(name: &Name, bytes: &[u8]) -> Cmd {
-    let mut command = redis::cmd("SET");
-    command.arg(name.as_str()).arg(bytes);
+/// `SET` with the record that is to be there, and room for the conditions that follow: of this many bytes, beside words
+/// and numbers.
+fn set(name: &Name<'_>, next: &Next, conditions: usize) -> Cmd {
+    const WORDS: usize = 32;
+    let next = RecordBytes::next(next);
+    let bytes = name.as_str().len() + next.len() + conditions + WORDS;
+    let mut command = Cmd::with_capacity(8, bytes);
+    command.arg("SET").arg(name.as_str()).arg(next);
     command
 }
 
 /// The arguments of `renew.lua`.
-fn renewal(name: &Name, swap: &Swap) -> impl Fn(&mut Cmd) {
-    let Sides { seen, millis, .. } = Sides::of(swap);
-    let at_most = at_most(&swap.seen);
+fn renewal(name: &Name<'_>, swap: &Swap) -> impl Fn(&mut Cmd) {
     move |command| {
-        command.arg(1).arg(name.as_str()).arg(&seen).arg(millis).arg(&at_most);
+        let seen = RecordBytes::seen(&swap.seen);
+        command.arg(1).arg(name.as_str()).arg(seen).arg(millis(&swap.next));
+        command.arg(AtMost::of(&swap.seen));
     }
 }
 

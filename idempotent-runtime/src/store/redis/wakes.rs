@@ -77,7 +77,7 @@ impl Wakes {
 
     /// Watches a record from now on, and waits until changes are heard where that takes no more
     /// than an answer.
-    pub(super) async fn watch(self: &Arc<Self>, name: &Name) -> Watch {
+    pub(super) async fn watch(self: &Arc<Self>, name: &Name<'_>) -> Watch {
         let Some(subscriber) = self.subscriber() else { return Watch::never() };
         let changed = self.watched.add(name);
         let mut notified = Box::pin(changed.notified_owned());
@@ -137,7 +137,7 @@ impl Subscriber {
     }
 
     /// Resolves when changes of this record are heard, or when nothing is.
-    async fn hears(&self, publish: Publish, name: &Name) {
+    async fn hears(&self, publish: Publish, name: &Name<'_>) {
         if publish == Publish::OneChannel {
             return;
         }
@@ -167,7 +167,7 @@ impl Drop for Guard {
 }
 
 impl Watched {
-    fn add(&self, name: &Name) -> Arc<Notify> {
+    fn add(&self, name: &Name<'_>) -> Arc<Notify> {
         let mut watched = lock(&self.records);
         let waiting = watched
             .entry(name.as_str().to_owned())

@@ -4,7 +4,7 @@
 use super::*;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::{Context, Waker};
+use std::task::Waker;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::runtime::{Builder, Runtime};
@@ -107,7 +107,7 @@ async fn a_few_commands_are_sent_each_by_itself() {
     assert_eq!(server.echo(ALONE).await, numbers(ALONE));
     assert_answers(said).await;
     assert!(messages(&connection).is_empty());
-    assert_eq!(lock(&connection.0.state).under_way, 0);
+    assert_eq!(connection.0.under_way.load(Relaxed), 0);
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn a_command_that_nobody_waits_for_is_not_sent() {
     assert_eq!(server.echo(ALONE + 2).await, numbers(ALONE + 2));
     assert_answers(said).await;
     assert_eq!(messages(&connection), [2]);
-    assert_eq!(lock(&connection.0.state).under_way, 0);
+    assert_eq!(connection.0.under_way.load(Relaxed), 0);
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_connection_that_ends_leaves_nobody_waiting() {
     // That of the message which was answered in part is not known either.
     assert_eq!(answered, ALONE);
     assert!(connection.command(redis::cmd("PING")).await.is_err());
-    assert_eq!(lock(&connection.0.state).under_way, 0);
+    assert_eq!(connection.0.under_way.load(Relaxed), 0);
 }
 
 fn runtime() -> Runtime {
@@ -230,7 +230,7 @@ async fn assert_usable(server: &mut Server, connection: &Packed, said: Vec<Said>
     for later in later {
         assert_eq!(soon(later).await.unwrap().unwrap(), Value::SimpleString("later".to_owned()));
     }
-    assert_eq!(lock(&connection.0.state).under_way, 0);
+    assert_eq!(connection.0.under_way.load(Relaxed), 0);
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_task_that_ends_with_its_runtime_leaves_nobody_waiting() {
     let said: Vec<_> =
         runtime.block_on(async { (0..ALONE).map(|number| say(&connection, number)).collect() });
     runtime.block_on(tokio::task::yield_now());
-    assert_eq!(lock(&connection.0.state).under_way, ALONE);
+    assert_eq!(connection.0.under_way.load(Relaxed), ALONE);
 
     let queued = connection.clone();
     let mut queued = Box::pin(async move { queued.command(redis::cmd("PING")).await });
