@@ -3,7 +3,10 @@
 //! Unknown and repeated names, missing values and positional arguments are reported here and left
 //! out, so that they do not cause further errors.
 
+mod comments;
+mod positional;
 mod unknown;
+mod with_parameters;
 
 use darling::ast::NestedMeta;
 use proc_macro2::{Ident, TokenStream};
@@ -12,12 +15,14 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
+pub(crate) use self::comments::{comment, not_here};
+use self::positional::positional;
 use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
 use crate::mistake::{Mistakes, mistake, reported};
 use crate::source::source;
-use crate::value::{Mode, final_errors, literal, peel};
-use crate::words::{ERROR_TYPE, WHOLE_PAYLOAD};
+use crate::value::{final_errors, literal};
+use crate::words::{ERROR_TYPE, TRANSACTION_PARAMETER, WHOLE_PAYLOAD};
 
 /// Splits the argument list. Every returned entry has a known name and appears once.
 ///
@@ -39,7 +44,16 @@ fn entries(
     let mut metas: Vec<Meta> = Vec::new();
     let mut converts = false;
     while !input.is_empty() {
+        comments::take(input, mistakes);
+        if input.is_empty() {
+            break;
+        }
         let ahead = input.fork();
+        if let Some(error) = with_parameters::positional(input, metas.last(), parameters) {
+            mistakes.push(error);
+            metas.pop();
+            continue;
+        }
         if let Some(error) = bare_parameter(input, metas.last(), parameters) {
             mistakes.push(error);
             skip_to_comma(input);
@@ -49,7 +63,10 @@ fn entries(
         match entry(input) {
             Ok((name, meta)) => match metas.iter().find(|known| known.path().is_ident(&name)) {
                 Some(first) => mistakes.push(repeated(&name, first, &meta)),
-                None => metas.push(meta),
+                None => match with_parameters::refusal(&meta, parameters) {
+                    Some(error) => mistakes.push(error),
+                    None => metas.push(meta),
+                },
             },
             Err(error) => {
                 mistakes.push(error);
@@ -57,6 +74,7 @@ fn entries(
                 skip_to_comma(input);
             }
         }
+        comments::take(input, mistakes);
         if let Some(error) = missing_comma(input) {
             mistakes.push(error);
         }
@@ -160,14 +178,8 @@ fn bare_parameter(
     before: Option<&Meta>,
     parameters: &[String],
 ) -> Option<syn::Error> {
-    let ahead = input.fork();
-    let part: Expr = ahead.parse().ok().filter(|_| ends(&ahead))?;
-    let text = source(&part);
-    let root = text.split('.').next()?;
-    let is_path = matches!(part, Expr::Field(_) | Expr::Path(_));
-    if !is_path || args::find(root).is_some() || !parameters.iter().any(|name| name == root) {
-        return None;
-    }
+    let part: Expr = input.fork().parse().ok()?;
+    let text = with_parameters::bare(&input.fork(), parameters)?;
     let before = match before {
         Some(Meta::NameValue(key)) => key.path.get_ident().zip(match literal(&key.value) {
             Some(Lit::Str(text)) => Some(text.value()),
@@ -266,69 +278,6 @@ fn is_positional(input: ParseStream<'_>) -> bool {
     goes_on && args::find(&word.to_string()).is_none()
 }
 
-fn positional(input: ParseStream<'_>) -> syn::Error {
-    let ahead = input.fork();
-    let what = "arguments are written `name = value`";
-    if let Some(error) = quoted_name(&ahead.fork()) {
-        return error;
-    }
-    if let Ok(object) = ahead.fork().parse::<proc_macro2::Group>()
-        && object.delimiter() == proc_macro2::Delimiter::Brace
-    {
-        let what = "arguments stand in the parentheses, without braces";
-        let help = format!("`#[idempotent({})]`", source(&object.stream()));
-        return mistake(object, what, help);
-    }
-    if let Ok(not) = ahead.fork().parse::<syn::ExprUnary>()
-        && let Some(flag) = args::find(&source(&not.expr)).filter(|argument| !argument.takes_value)
-    {
-        let what = format!("`{}` is off unless it is given", flag.name);
-        return mistake(&not, what, format!("remove it, or write `{} = false`", flag.name));
-    }
-    let Ok(value) = ahead.parse::<Expr>() else {
-        let at: TokenStream =
-            input.fork().parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
-        return mistake(at, what, "`key = \"req.order_id\", expire = 300`");
-    };
-    let text = source(&value);
-    if let Expr::Assign(named) = &value {
-        let left = source(&named.left);
-        let help = match left.rsplit(['.', ':']).next().and_then(args::find) {
-            Some(argument) => format!("`{} = {}`", argument.name, source(&named.right)),
-            None => "`key = \"req.order_id\", expire = 300`".to_owned(),
-        };
-        return mistake(peel(&value), what, help);
-    }
-    let help = match literal(&value) {
-        None if matches!(value, Expr::Range(_) | Expr::Unary(_)) => {
-            "`key = \"req.order_id\", expire = 300`".to_owned()
-        }
-        Some(Lit::Int(_)) => format!("`expire = {text}`"),
-        Some(Lit::Str(lit)) if Mode::NAMES.contains(&lit.value().as_str()) => {
-            format!("`mode = {text}`")
-        }
-        Some(Lit::Str(lit)) if lit.value().starts_with(|c: char| c.is_ascii_digit()) => {
-            format!("`expire = {text}`")
-        }
-        _ => format!("`key = {text}`"),
-    };
-    mistake(peel(&value), what, help)
-}
-
-/// `"key" = ..`
-fn quoted_name(input: ParseStream<'_>) -> Option<syn::Error> {
-    let name: LitStr = input.parse().ok()?;
-    input.parse::<Token![=]>().ok()?;
-    let word = name.value();
-    let value = written_value(input);
-    let help = match (args::find(&word), value) {
-        (Some(_), Some(value)) => format!("`{word} = {value}`"),
-        (Some(argument), None) => format!("`{}`", argument.example),
-        (None, _) => "`key = \"req.order_id\", expire = 300`".to_owned(),
-    };
-    Some(mistake(&name, "names of arguments are written without quotes", help))
-}
-
 /// An expression and what follows it up to the next comma, as it was written, for help texts.
 fn written_value(input: ParseStream<'_>) -> Option<String> {
     let ahead = input.fork();
@@ -389,6 +338,7 @@ fn no_value(name: &Ident, argument: &Argument) -> syn::Error {
     let help = match argument.name {
         "final_errors" => final_errors(ERROR_TYPE, "true"),
         "fingerprint" => format!("{WHOLE_PAYLOAD}`{}`", argument.example),
+        "transaction" => format!("`{}`{TRANSACTION_PARAMETER}", argument.example),
         _ => format!("`{}`", argument.example),
     };
     mistake(name, format!("`{name}` needs a value"), help)

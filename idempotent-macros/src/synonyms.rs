@@ -20,6 +20,8 @@ const DELETED: &str =
 const MISSING: &str = "remove it: a call without a key is refused, as in `key = \"req.token?\"`";
 const CONDITION: &str =
     "remove it: every call is protected; call a function without `#[idempotent]` for the others";
+const UNLESS: &str = "a value for which `expire_with` returns zero is not kept: `expire_with = retention`, with \
+                      `fn retention(value: &Order) -> Duration { if .. { Duration::ZERO } else { .. } }`";
 const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
 const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
 const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
@@ -109,7 +111,10 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         "log" | "level" | "err" | "ret" | "fields" | "trace" => Say(LOGS),
         "skip" | "skip_all" | "ignore" | "exclude" => Say(SKIP),
         "convert" | "key_generator" | "key_fn" => Say(CONVERT),
-        "condition" | "unless" | "when" | "enabled" | "only_if" | "skip_if" => Say(CONDITION),
+        "unless" | "condition" | "only_if" | "skip_if" | "cache_if" | "store_if" | "keep_if"
+        | "save_if" | "cache_when" | "unless_exception" | "filter" | "predicate" | "cache_null"
+        | "cache_none" => Say(UNLESS),
+        "when" | "enabled" | "disabled" | "active" => Say(CONDITION),
         "on_conflict" | "on_duplicates" | "duplicates" | "conflict" | "duplicate" => Of("mode"),
         "cache_name" | "cache_names" | "queue" | "topic" | "resource" | "event" | "task" => {
             Of("name")
@@ -129,12 +134,12 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         "blocking" | "block" | "synchronized" => Say(BLOCKING),
         "strict" | "exactly_once" | "consistent" | "memoize" | "memo" => Say(STRONG),
         "debug" | "verbose" | "metrics" | "span" => Say(LOGS),
-        name => return by_a_word_of_it(name),
+        _ => return None,
     })
 }
 
 /// The meaning of a longer name, from a word in it: `event_key_jmespath`.
-fn by_a_word_of_it(name: &str) -> Option<Synonym> {
+pub(crate) fn by_a_word_of_it(name: &str) -> Option<Synonym> {
     let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
     Some(match () {
         () if has(&["raise", "require", "required", "missing", "no"]) && has(&["key", "token"]) => {
@@ -182,8 +187,9 @@ mod tests {
             assert_eq!(find(name), Some(Synonym::Of("expire")), "{name}");
         }
         assert_eq!(find("returnCachedResult"), Some(Synonym::Say(STRONG)));
-        assert_eq!(find("event_key_jmespath"), Some(Synonym::Of("key")));
-        assert_eq!(find("raise_on_no_idempotency_key"), Some(Synonym::Say(MISSING)));
+        assert_eq!(by_a_word_of_it("event_key_jmespath"), Some(Synonym::Of("key")));
+        let missing = by_a_word_of_it("raise_on_no_idempotency_key");
+        assert_eq!(missing, Some(Synonym::Say(MISSING)));
         assert_eq!(find("sync_writes"), Some(Synonym::Say(ALWAYS)));
         assert_eq!(find("time"), Some(Synonym::Of("expire")));
         assert_eq!(find("colour"), None);

@@ -21,6 +21,10 @@ const PAYLOAD: &str = "(req.amount, req.currency)";
 /// Help that needs a parameter with fields.
 pub(crate) const WHOLE_PAYLOAD: &str = "`fingerprint = \"req\"` if the type derives `KeyPart`, or ";
 
+/// Help that needs a function without a transaction.
+pub(crate) const TRANSACTION_PARAMETER: &str =
+    ", with a parameter `tx: &mut sqlx::PgConnection`; the crate: `cargo add idempotent-sql`";
+
 /// The names that examples use.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -58,7 +62,7 @@ impl Words {
         words
     }
 
-    /// Puts the names into the help of an error. What is before it has the user's words already.
+    /// Puts the names into the help of an error. The text before it has the user's words already.
     pub(crate) fn put_into(&self, text: &str) -> String {
         let Some((what, help)) = text.split_once("\nhelp: ") else { return text.to_owned() };
         let mut help = self.with_parameters(help);
@@ -69,6 +73,7 @@ impl Words {
             help = help.replace(&format!(": &{VALUE_TYPE})"), &format!(": &{value})"));
         }
         if let Some(name) = &self.transaction {
+            help = help.replace(TRANSACTION_PARAMETER, "");
             help = help.replace("transaction = \"tx\"", &format!("transaction = \"{name}\""));
         }
         format!("{what}\nhelp: {help}")

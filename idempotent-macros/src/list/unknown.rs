@@ -10,7 +10,7 @@ use crate::key;
 use crate::mistake::{Mistakes, mistake};
 use crate::source::source;
 use crate::suggest::{nearest, quoted_list};
-use crate::synonyms::{self, Synonym};
+use crate::synonyms::{self, Synonym, by_a_word_of_it};
 use crate::value::{Mode, literal};
 
 /// The error for a name that is not one of an argument.
@@ -26,23 +26,34 @@ pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
     };
     let names = || args::ARGUMENTS.iter().map(|argument| argument.name);
     let value = value.map(|value| with_unit(&word, &value).unwrap_or(value));
-    let help = match synonyms::find(&word) {
+    let snake = synonyms::snake_case(&word);
+    // Of names of several words, a part may mean something else.
+    let long = || names().filter(|name| name.contains('_'));
+    let own = args::find(&snake).map(|argument| argument.name);
+    let help = match synonyms::find(&snake) {
         _ if Mode::NAMES.contains(&word.as_str()) && value.as_deref() != Some("false") => {
             match value.as_deref() {
                 None | Some("true") => format!("`mode = \"{word}\"`"),
                 Some(value) => format!("`mode = \"{word}\", expire = {value}`"),
             }
         }
+        _ if own.is_some() => did_you_mean(own.unwrap_or_default(), value),
         Some(Synonym::Say(_)) if word == "convert" && converted(value.as_deref()).is_some() => {
             let template = converted(value.as_deref()).unwrap_or_default();
             format!("a template makes the key: `key = \"{template}\"`")
         }
         Some(Synonym::Say(help)) => help.to_owned(),
         Some(Synonym::Of(near)) => did_you_mean(near, value),
-        None => match nearest(&synonyms::snake_case(&word), names()) {
-            Some(near) => did_you_mean(near, value),
-            None => format!("the arguments are {}", quoted_list(names())),
-        },
+        None => {
+            match nearest(&snake, long()).map(Synonym::Of).or_else(|| by_a_word_of_it(&snake)) {
+                Some(Synonym::Of(near)) => did_you_mean(near, value),
+                Some(Synonym::Say(help)) => help.to_owned(),
+                None => match nearest(&snake, names()) {
+                    Some(near) => did_you_mean(near, value),
+                    None => format!("the arguments are {}", quoted_list(names())),
+                },
+            }
+        }
     };
     mistake(name, format!("unknown argument `{word}`"), help)
 }
