@@ -57,6 +57,11 @@ impl Key {
         }
     }
 
+    /// The position of the whole key.
+    pub(crate) fn at_all(&self) -> Span {
+        self.span
+    }
+
     /// Returns `true` for text with holes.
     pub(crate) fn is_template(&self) -> bool {
         matches!(self.form, Form::Template(_))
@@ -123,10 +128,18 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     if value.contains(['{', '}']) {
         return template::read(name, text).map(Form::Template);
     }
+    if let Some((what, closed)) = unclosed(&value) {
+        return Err(mistake(text, what, format!("`{name} = \"{closed}\"`")));
+    }
     let expr = quoted::parse::<Expr>(text).map_err(|_| {
-        let fixed = format!("for a fixed value `{name} = const {}`", source(text));
+        let as_constant = format!("for a fixed value `{name} = const {}`", source(text));
         let help = match value.strip_prefix("const ") {
-            Some(constant) => format!("write it without the quotes: `{name} = const {constant}`"),
+            Some(constant) => match fixed(constant).as_str() {
+                text if text == constant => {
+                    format!("write it without the quotes: `{name} = const {text}`")
+                }
+                text => format!("`const` stands before the quotes: `{name} = const {text}`"),
+            },
             None if syn::parse_str::<ExprTuple>(&format!("({value})")).is_ok() => {
                 format!("several parts are a tuple: `{name} = \"({value})\"`")
             }
@@ -140,18 +153,53 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
                 let (field, tuple) = (words.join("."), words.join(", "));
                 format!(
                     "for a field: `{name} = \"{field}\"`; for several parts: `{name} = \
-                     \"({tuple})\"`; {fixed}"
+                     \"({tuple})\"`; {as_constant}"
                 )
             }
             None => match (value.strip_prefix("mut "), with_braces(&value)) {
                 (Some(parameter), _) => format!("`{name} = \"{parameter}\"`"),
-                (_, Some(template)) => format!("`{name} = \"{template}\"`, or {fixed}"),
-                _ => format!("`{name} = \"{}\"`, or {fixed}", path::example(name)),
+                (_, Some(template)) => format!("`{name} = \"{template}\"`, or {as_constant}"),
+                _ => format!("`{name} = \"{}\"`, or {as_constant}", path::example(name)),
             },
         };
         mistake(text, format!("`{value}` is not a field path"), help)
     })?;
     from_expression(name, &expr)
+}
+
+/// The problem of a parenthesis or a bracket without its counterpart, and the text with both.
+fn unclosed(text: &str) -> Option<(String, String)> {
+    let count = |bracket: char| text.matches(bracket).count();
+    let (missing, partner, mut closed) =
+        [('(', ')'), ('[', ']')].into_iter().find_map(|(a, b)| {
+            match count(a) as isize - count(b) as isize {
+                1 => Some((a, b, format!("{text}{b}"))),
+                -1 => Some((b, a, format!("{a}{text}"))),
+                _ => None,
+            }
+        })?;
+    let expr = syn::parse_str::<Expr>(&closed).ok()?;
+    if let Expr::Array(array) = &expr {
+        closed = format!("({})", source(&array.elems));
+    }
+    // A pair around a path does nothing.
+    if let Expr::Paren(paren) = &expr {
+        closed = source(&paren.expr);
+    }
+    Some((format!("`{missing}` without `{partner}`"), closed))
+}
+
+/// A constant as it stands after `const`: a literal and the path of a constant as they are, other
+/// text in quotes.
+fn fixed(text: &str) -> String {
+    let is_constant = syn::parse_str::<syn::Path>(text).is_ok_and(|path| {
+        let last = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        !last.contains(char::is_lowercase)
+    });
+    match is_constant || syn::parse_str::<Lit>(text).is_ok() {
+        true => text.to_owned(),
+        false => format!("\"{}\"", text.trim_matches(['\'', '\\', '"'])),
+    }
 }
 
 /// Returns `true` for several names with nothing but space between them.

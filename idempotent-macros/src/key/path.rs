@@ -46,6 +46,14 @@ impl FieldPath {
         }
     }
 
+    /// The field that the path ends in.
+    pub(super) fn last_field(&self) -> Option<String> {
+        match self.steps.last()? {
+            Step::Field(Member::Named(field)) => Some(field.to_string()),
+            Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
+        }
+    }
+
     /// The path as it is written from another root.
     pub(crate) fn with_root(&self, root: &str) -> String {
         let mut text = root.to_owned();
@@ -159,7 +167,15 @@ impl Reader<'_> {
                     "into_bytes" | "into_string" | "into_boxed_str" => {
                         format!("`{}`, or `{cloned}`", self.whole(&receiver))
                     }
-                    _ => format!("`{cloned}`"),
+                    _ => {
+                        let field = self.whole(&format!("{receiver}.0"));
+                        let borrowing = text.trim_start_matches("into_");
+                        let borrowing = self.whole(&format!("{receiver}.{borrowing}()"));
+                        format!(
+                            "name a field, as in `{field}`, or a method that takes `&self`, as in \
+                             `{borrowing}`; a copy of a type that is `Clone`: `{cloned}`"
+                        )
+                    }
                 };
                 return Err(mistake(method, what, help));
             }

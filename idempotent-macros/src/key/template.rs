@@ -44,7 +44,16 @@ pub(super) fn read_message(name: &Ident, template: &LitStr) -> syn::Result<Vec<P
             && path.optional
         {
             let what = format!("`{name}` shows values, and an `Option` may have none");
-            let help = "add a method that returns the text, and call it: `{req.reference()}`";
+            let help = match path.last_field() {
+                Some(field) if path.steps.len() == 1 => {
+                    let root = &path.root;
+                    format!(
+                        "add a method that returns the text, and call it: `{{{root}.{field}_text()}}`"
+                    )
+                }
+                _ => "add a method that returns the text, and call it: `{req.reference()}`"
+                    .to_owned(),
+            };
             return Err(mistake(template, what, help));
         }
     }
@@ -79,6 +88,10 @@ fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
                     .filter(|_| brace == '{')
                     .map(|(_, rest)| rest.find(|c| !is_path(c)).map_or(rest, |end| &rest[..end]));
                 let help = match open.filter(|path| !path.is_empty()) {
+                    None if without_stray(&text).is_some() => format!(
+                        "remove it: `{name} = \"{}\"`; for a brace as text, double it: `}}}}`",
+                        without_stray(&text).unwrap_or_default()
+                    ),
                     Some(path) => format!("`{{{path}}}`, or for a brace as text `{{{{`"),
                     None => format!("for a brace as text, double it: `{brace}{brace}`"),
                 };
@@ -90,6 +103,23 @@ fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
         pieces.push(Piece::Text(text));
     }
     mistakes.or(pieces)
+}
+
+/// `user:{user}` for `user:{user}}`: the template without the closing braces that close nothing, if
+/// that leaves holes.
+fn without_stray(template: &str) -> Option<String> {
+    let (mut clean, mut depth, mut holes) = (String::new(), 0, 0);
+    for letter in template.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => continue,
+            '}' => (depth, holes) = (depth - 1, holes + 1),
+            _ => {}
+        }
+        clean.push(letter);
+    }
+    let is_sound = split(&clean).all(|part| part.is_ok());
+    (holes > 0 && depth == 0 && is_sound && clean != template).then_some(clean)
 }
 
 fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::FieldPath> {

@@ -127,6 +127,43 @@ fn constants_need_the_word() {
         "`const NIGHTLY` is not a field path",
         "write it without the quotes: `key = const NIGHTLY`",
     );
+    refuses(
+        parse_quote!("const nightly"),
+        "`const nightly` is not a field path",
+        "`const` stands before the quotes: `key = const \"nightly\"`",
+    );
+}
+
+#[test]
+fn a_parenthesis_without_its_counterpart_is_answered_with_both() {
+    for (text, what, closed) in [
+        ("(user, seq", "`(` without `)`", "(user, seq)"),
+        ("user, seq)", "`)` without `(`", "(user, seq)"),
+        ("[user, seq", "`[` without `]`", "(user, seq)"),
+        ("req.id(", "`(` without `)`", "req.id()"),
+        ("(req.id", "`(` without `)`", "req.id"),
+    ] {
+        refuses(parse_quote!(#text), what, &format!("`key = \"{closed}\"`"));
+    }
+}
+
+#[test]
+fn functions_are_called_in_the_caller() {
+    refuses(
+        parse_quote!("current_user()"),
+        "`current_user()` does not depend on the arguments of the call",
+        "call it in the caller, and pass the value as a parameter `current_user`: `key = current_user`",
+    );
+    refuses(
+        parse_quote!((session::get_user().id, seq)),
+        "`session::get_user()` does not depend on the arguments of the call",
+        "call it in the caller, and pass the value as a parameter `user`: `user.id`",
+    );
+    refuses(
+        parse_quote!(Uuid::new_v4()),
+        "`Uuid::new_v4()` does not depend on the arguments of the call",
+        "a repeat call has to give the same key, so take it from the request: `key = req.order_id`",
+    );
 }
 
 #[test]
@@ -222,11 +259,12 @@ fn what_can_panic_is_answered_with_a_question_mark() {
 }
 
 #[test]
-fn methods_that_take_their_value_are_answered_with_a_clone() {
+fn methods_that_take_their_value_are_answered_with_those_that_borrow() {
     refuses(
         parse_quote!(req.into_id()),
         "`into_id` takes `req` away from the body, and a key only borrows it",
-        "`key = req.clone().into_id()`",
+        "name a field, as in `key = req.0`, or a method that takes `&self`, as in `key = req.id()`; a copy \
+         of a type that is `Clone`: `key = req.clone().into_id()`",
     );
 }
 
@@ -425,7 +463,10 @@ fn mistakes_in_a_fingerprint_offer_a_payload() {
     refuses(
         parse_quote!(order.amount * 100),
         "`fingerprint` cannot use the operator `*`",
-        &own_method("order.payload()"),
+        &format!(
+            "without the computation: `fingerprint = order.amount`; or {}",
+            own_method("order.payload()")
+        ),
     );
     refuses(
         parse_quote!(|order| hash(&order)),

@@ -120,7 +120,21 @@ impl Reader<'_> {
                         source(&binary.left),
                         source(&binary.right)
                     ),
-                    None => self.own_method(&source(&binary.left)),
+                    None => match without_computation(binary) {
+                        Some(path) => {
+                            let others = match unwrap(path) {
+                                // A parameter may have no methods of the user's.
+                                Expr::Path(_) => format!(
+                                    "compute the value in the caller, and {}",
+                                    self.as_parameter(None)
+                                ),
+                                _ => self.own_method(&source(path)),
+                            };
+                            let path = self.whole(&source(path));
+                            format!("without the computation: `{path}`; or {others}")
+                        }
+                        None => self.own_method(&source(&binary.left)),
+                    },
                 };
                 mistake(binary.op, format!("`{name}` cannot use the operator `{op}`"), help)
             }
@@ -132,13 +146,7 @@ impl Reader<'_> {
             Expr::Call(call) if call.args.is_empty() => mistake(
                 call,
                 format!("`{}` does not depend on the arguments of the call", source(call)),
-                format!(
-                    "a repeat call has to give the same {name}, so take it from the request: `{}`",
-                    self.whole(match self.place {
-                        Place::Whole => example(name),
-                        Place::Member | Place::Hole => "req.order_id",
-                    })
-                ),
+                self.in_place_of_call(call),
             ),
             Expr::Call(call) => {
                 let what = format!("`{name}` cannot call the function `{}`", source(&call.func));
@@ -217,6 +225,31 @@ impl Reader<'_> {
         }
     }
 
+    /// Help for a call of a function without arguments.
+    fn in_place_of_call(&self, call: &syn::ExprCall) -> String {
+        let name = self.name;
+        let Some(function) = function_name(call).filter(|_| !is_new_each_time(call)) else {
+            let path = match self.place {
+                Place::Whole => example(name),
+                Place::Member | Place::Hole => "req.order_id",
+            };
+            return format!(
+                "a repeat call has to give the same {name}, so take it from the request: `{}`",
+                self.whole(path)
+            );
+        };
+        let verbs = ["get_", "fetch_", "load_", "read_", "find_"];
+        let parameter = verbs.iter().find_map(|verb| function.strip_prefix(verb));
+        let parameter = parameter.unwrap_or(&function);
+        let help =
+            format!("call it in the caller, and pass the value as a parameter `{parameter}`");
+        let path = self.whole(&source(self.whole).replace(&source(call), parameter));
+        match path == parameter {
+            true => help,
+            false => format!("{help}: `{path}`"),
+        }
+    }
+
     fn in_place_of_macro(&self, mac: &syn::Macro) -> String {
         let name = self.name;
         if mac.path.is_ident("env") || mac.path.is_ident("option_env") {
@@ -264,9 +297,30 @@ impl Reader<'_> {
     }
 }
 
+/// The path in `version + 1`.
+fn without_computation(binary: &syn::ExprBinary) -> Option<&Expr> {
+    let is_path = |expr: &Expr| matches!(unwrap(expr), Expr::Path(_) | Expr::Field(_));
+    match (&*binary.left, &*binary.right) {
+        (path, fixed) | (fixed, path) if is_path(path) && literal(fixed).is_some() => Some(path),
+        _ => None,
+    }
+}
+
 /// Returns `true` for a path that ends in `?`: with the one that has been taken off, it had two.
 fn is_doubled(path: &Expr) -> bool {
     matches!(unwrap(path), Expr::Try(inner) if !source(&inner.expr).contains('?'))
+}
+
+/// Returns `true` for a function of which every call returns something else, by its name.
+fn is_new_each_time(call: &syn::ExprCall) -> bool {
+    let path = source(&call.func).to_lowercase();
+    let last = path.rsplit("::").next().unwrap_or_default();
+    let is_word = |word: &str| last.split('_').any(|part| part == word);
+    ["now", "random", "rand", "new", "v4", "v7", "nonce", "next", "generate", "gen", "default"]
+        .iter()
+        .any(|word| is_word(word))
+        || path.contains("uuid")
+        || path.contains("rand")
 }
 
 /// The arguments of a call as a key, if they are paths: `req.body`, `(user, id)`.
@@ -293,10 +347,14 @@ fn only_paths(call: &syn::ExprCall) -> Option<String> {
 fn last_name(call: &Expr) -> Option<String> {
     match unwrap(call) {
         Expr::MethodCall(call) => Some(call.method.to_string()),
-        Expr::Call(call) => match &*call.func {
-            Expr::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
-            _ => None,
-        },
+        Expr::Call(call) => function_name(call),
+        _ => None,
+    }
+}
+
+fn function_name(call: &syn::ExprCall) -> Option<String> {
+    match &*call.func {
+        Expr::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
         _ => None,
     }
 }
