@@ -1,5 +1,6 @@
 //! Checks the arguments against each other and against the function.
 
+mod constants;
 mod durations;
 mod returns;
 mod roots;
@@ -23,6 +24,7 @@ pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     name(args, function, mistakes);
     combinations(args, mistakes);
     binding(args, mistakes);
+    constants::validate(args, function, mistakes);
     durations::validate(args, function, mistakes);
     roots::validate(args, function, mistakes);
     with(args, function, mistakes);

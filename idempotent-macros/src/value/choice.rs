@@ -107,6 +107,11 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
             _ => None,
         };
         let help = match near {
+            _ if let_through(name).is_some() => format!(
+                "pass a literal: `{}:literal` in the macro, and `\"{}\"` in its call",
+                let_through(name).unwrap_or_default(),
+                near.unwrap_or(words[0])
+            ),
             _ if matches!(value, Expr::Path(path) if path.path.is_ident("None")) => {
                 format!("leave `{name}` out, or one of {all}")
             }
@@ -127,6 +132,14 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
         };
         mistake(literal, format!("`{name}` cannot be `\"{word}\"`"), help)
     })
+}
+
+/// `$mode`, if the attribute stands in a macro that gives `name` the value of a variable.
+fn let_through(name: &Ident) -> Option<String> {
+    let attribute = Span::call_site().source_text()?;
+    let (_, value) = attribute.split_once(&format!("{name} = $"))?;
+    let end = value.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(value.len());
+    Some(format!("${}", &value[..end]))
 }
 
 /// The one of `words` that other libraries call `word`.

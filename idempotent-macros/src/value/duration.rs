@@ -36,7 +36,11 @@ impl Value for Length {
         match Duration::read(name, value)? {
             Duration::Millis(0) => {
                 let what = format!("`{name}` must not be zero");
-                Err(mistake(value, what, format!("`{name} = \"5m\"`")))
+                let help = match name == "expire" {
+                    true => format!("`{name} = \"5m\"`; {}", endless(name)),
+                    false => endless(name),
+                };
+                Err(mistake(value, what, help))
             }
             duration => Ok(Self(duration)),
         }
@@ -56,22 +60,12 @@ impl Length {
     pub(crate) fn constant(&self) -> Option<&Expr> {
         self.0.constant()
     }
-
-    /// The name in `expire = TTL`.
-    pub(crate) fn word(&self) -> Option<&Ident> {
-        self.0.word()
-    }
 }
 
 impl Wait {
     /// The constant, if the time is one.
     pub(crate) fn constant(&self) -> Option<&Expr> {
         self.0.constant()
-    }
-
-    /// The name in `wait = WAIT`.
-    pub(crate) fn word(&self) -> Option<&Ident> {
-        self.0.word()
     }
 }
 
@@ -86,13 +80,6 @@ impl Duration {
         match self {
             Self::Constant(expr) => Some(expr),
             Self::Millis(_) => None,
-        }
-    }
-
-    fn word(&self) -> Option<&Ident> {
-        match self {
-            Self::Constant(Expr::Path(path)) => path.path.get_ident(),
-            _ => None,
         }
     }
 
@@ -169,15 +156,21 @@ fn from_integer(name: &Ident, seconds: &LitInt) -> syn::Result<u64> {
         (Some(number), Some(_)) if number > longest_without_unit(name) => {
             let what = format!("`{name} = {seconds}` is {number} seconds, and needs its unit");
             let (millis, whole) = (shortest_millis(number), shortest(number));
-            let help = format!(
-                "for milliseconds `{name} = \"{millis}\"`, for seconds `{name} = \"{whole}\"`"
-            );
+            let help = match name == "lease" && number > LONGEST_LEASE {
+                true => format!("for milliseconds `{name} = \"{millis}\"`; the longest is `24h`"),
+                false => format!(
+                    "for milliseconds `{name} = \"{millis}\"`, for seconds `{name} = \"{whole}\"`"
+                ),
+            };
             Err(mistake(seconds, what, help))
         }
         (_, Some(millis)) => Ok(millis),
         (_, None) => Err(too_long(name, seconds)),
     }
 }
+
+/// The longest lease in seconds.
+const LONGEST_LEASE: u64 = 24 * 60 * 60;
 
 /// The largest number of seconds that is taken without a unit. More is likely to be milliseconds:
 /// nobody waits for the 83 minutes that `wait = 5000` says.
@@ -354,8 +347,9 @@ mod tests {
 
     #[test]
     fn zero_is_refused_except_for_wait() {
-        error(parse_quote!(0), "`expire` must not be zero", "`expire = \"5m\"`");
-        error(parse_quote!("0ms"), "`expire` must not be zero", "`expire = \"5m\"`");
+        let help = "`expire = \"5m\"`; every record ends; ten years: `expire = \"3650d\"`";
+        error(parse_quote!(0), "`expire` must not be zero", help);
+        error(parse_quote!("0ms"), "`expire` must not be zero", help);
         let wait = Wait::read(&format_ident!("wait"), &parse_quote!(0)).unwrap();
         assert_eq!(Ok(wait.to_token_stream().to_string()), secs(0));
     }
