@@ -4,13 +4,14 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprReference, Type, parse_quote_spanned};
+use syn::{Expr, ExprReference, LitStr, Type, parse_quote_spanned};
 
 use crate::args::Args;
 use crate::function::{Binding, Function, Shape};
 use crate::key::Key;
 use crate::mistake::Mistakes;
 use crate::runtime::Runtime;
+use crate::source::source;
 use crate::validate::validate;
 use crate::value::{
     Bare, Flag, FunctionPath, Given, Message, Mode, OperationName, Parameter, variant,
@@ -18,7 +19,7 @@ use crate::value::{
 use crate::words::Words;
 
 /// Expands the attribute: returns the rewritten function, or the function as it was and its errors.
-pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn idempotent(arguments: TokenStream, mut item: TokenStream) -> TokenStream {
     let mut mistakes = Mistakes::default();
     let mut words = Words::default();
     match Function::parse(&item) {
@@ -32,12 +33,13 @@ pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStre
         Ok(function) => {
             let parameters: Vec<_> =
                 function.bindings().iter().map(|binding| binding.name.to_string()).collect();
-            let args = Args::parse(arguments, &parameters, &mut mistakes);
-            validate(&args, &function, &mut mistakes);
+            let args = Args::parse(arguments.clone(), &parameters, &mut mistakes);
+            validate(&args, &arguments, &function, &mut mistakes);
             if mistakes.is_empty() {
                 return Expansion::new(&args, &function).function();
             }
             words = Words::of(&function);
+            item = function.without_marks(&item);
         }
     }
     let errors = mistakes.into_compile_errors(&words);
@@ -191,7 +193,8 @@ impl<'a> Expansion<'a> {
         let private = self.runtime.private(span);
         let borrow = ExprReference {
             attrs: Vec::new(),
-            and_token: syn::Token![&](span),
+            // At the user's own token, so that an error is at the whole expression.
+            and_token: syn::Token![&](expr.span()),
             mutability: None,
             expr: Box::new(expr.clone()),
         };
@@ -204,6 +207,8 @@ impl<'a> Expansion<'a> {
 
     /// Binds what `code` makes from the paths of `key`.
     fn local(&self, local: &str, key: &Key, code: TokenStream) -> TokenStream {
+        let conditions = self.conditions(key);
+        let argument = local.trim_start_matches("__idempotent_");
         let local = Ident::new(local, self.span);
         let mut patterns: Vec<&TokenStream> = Vec::new();
         for path in key.paths() {
@@ -215,10 +220,44 @@ impl<'a> Expansion<'a> {
                 patterns.push(pattern);
             }
         }
-        match patterns.as_slice() {
+        let binding = match patterns.as_slice() {
             [] => quote_spanned!(self.span=> let #local = #code;),
             _ => quote_spanned!(self.span=> let #local = { #(#patterns)* #code };),
+        };
+        let Some((name, conditions)) = conditions else { return binding };
+        let shown = source(&conditions);
+        let help = format!(
+            "one attribute for each: `#[cfg_attr({shown}, idempotent(..))]` and \
+             `#[cfg_attr(not({shown}), idempotent(..))]`"
+        );
+        let what = format!("`{name}` is not there without `{shown}`, and `{argument}` reads it");
+        let text = LitStr::new(&format!("{what}\nhelp: {help}"), key.at_all());
+        let error = quote_spanned!(key.at_all()=> ::core::compile_error!(#text));
+        quote_spanned! {self.span=>
+            #[cfg(#conditions)]
+            #binding
+            #[cfg(not(#conditions))]
+            let #local = #error;
         }
+    }
+
+    /// The first parameter of a key that is there under a condition, and all those conditions.
+    fn conditions(&self, key: &Key) -> Option<(String, TokenStream)> {
+        let mut first = None;
+        let mut all: Vec<TokenStream> = Vec::new();
+        for path in key.paths() {
+            for condition in self.function.conditions(&path.root) {
+                first.get_or_insert_with(|| path.root.to_string());
+                if !all.iter().any(|known| known.to_string() == condition.to_string()) {
+                    all.push(condition);
+                }
+            }
+        }
+        let conditions = match all.as_slice() {
+            [only] => only.clone(),
+            all => quote!(all(#(#all),*)),
+        };
+        Some((first?, conditions))
     }
 
     /// A witness of the return type, so that a missing trait is reported once and at that type.

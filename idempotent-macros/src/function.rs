@@ -2,12 +2,13 @@
 //!
 //! The body of an async function is kept as tokens: nothing here needs to understand it.
 
+mod attributes;
 mod borrows;
 mod boxed;
 mod items;
 mod pattern;
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::visit::Visit;
@@ -16,6 +17,7 @@ use syn::{
     TypeParamBound, Visibility, token,
 };
 
+pub(crate) use self::attributes::mark;
 pub(crate) use self::borrows::{borrow, borrowed_value, owned};
 use self::boxed::Boxed;
 use self::items::not_a_function;
@@ -228,6 +230,25 @@ impl Function {
         self.sig.inputs.iter().any(|input| matches!(input, FnArg::Typed(_)))
     }
 
+    /// The `Rc` in the type of a parameter that the body uses.
+    pub(crate) fn counted_in_body(&self, input: &FnArg) -> Option<Ident> {
+        let names = match input {
+            FnArg::Receiver(receiver) => vec![Ident::from(receiver.self_token)],
+            FnArg::Typed(typed) => pattern::names(&typed.pat),
+        };
+        let is_used = |name: &Ident| mentions(self.body.clone(), name);
+        borrows::counted(input).filter(|_| names.iter().any(is_used))
+    }
+
+    /// Several names that the pattern of one parameter binds.
+    pub(crate) fn taken_apart(&self) -> Option<Vec<Ident>> {
+        let patterns = self.sig.inputs.iter().filter_map(|input| match input {
+            FnArg::Typed(typed) => Some(pattern::names(&typed.pat)),
+            FnArg::Receiver(_) => None,
+        });
+        patterns.into_iter().find(|names| names.len() > 1)
+    }
+
     /// The tokens that are the user's body.
     pub(crate) fn user_body(&self) -> TokenStream {
         match &self.shape {
@@ -243,12 +264,30 @@ impl Function {
             Shape::Boxed(boxed) => boxed.with_body(body),
             _ => body,
         };
-        let (inner, outer): (Vec<_>, Vec<_>) =
-            attrs.iter().partition(|attr| matches!(attr.style, syn::AttrStyle::Inner(_)));
-        let mut tokens = quote!(#(#outer)* #vis #sig);
-        brace.surround(&mut tokens, |tokens| tokens.extend(quote!(#(#inner)* #body)));
-        tokens
+        printed(attrs, &quote!(#vis #sig), brace, &body)
     }
+}
+
+fn printed(
+    attrs: &[Attribute],
+    head: &TokenStream,
+    brace: &token::Brace,
+    body: &TokenStream,
+) -> TokenStream {
+    let (inner, outer): (Vec<_>, Vec<_>) =
+        attrs.iter().partition(|attr| matches!(attr.style, syn::AttrStyle::Inner(_)));
+    let mut tokens = quote!(#(#outer)* #head);
+    brace.surround(&mut tokens, |tokens| tokens.extend(quote!(#(#inner)* #body)));
+    tokens
+}
+
+/// Returns `true` if the tokens have this name in them.
+fn mentions(tokens: TokenStream, name: &Ident) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => word == *name,
+        TokenTree::Group(group) => mentions(group.stream(), name),
+        _ => false,
+    })
 }
 
 /// Returns `true` for `std::error::Error`, written out.

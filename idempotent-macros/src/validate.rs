@@ -1,12 +1,13 @@
 //! Checks the arguments against each other and against the function.
 
+mod attributes;
 mod constants;
 mod durations;
 mod returns;
 mod roots;
 mod transaction;
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{Expr, FnArg};
@@ -17,10 +18,17 @@ use crate::mistake::{Mistakes, mistake};
 use crate::source::{source, type_source};
 use crate::value::{Bare, Given, Mode, WITH};
 
-pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
-    if let Err(error) = kind(function) {
+/// Checks `args`, which were read from `written`.
+pub(crate) fn validate(
+    args: &Args,
+    written: &TokenStream,
+    function: &Function,
+    mistakes: &mut Mistakes,
+) {
+    if let Err(error) = kind(function, written) {
         mistakes.push(error);
     }
+    attributes::validate(args, written, function, mistakes);
     name(args, function, mistakes);
     combinations(args, mistakes);
     binding(args, mistakes);
@@ -34,7 +42,7 @@ pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
 }
 
 /// Requires an async function.
-fn kind(function: &Function) -> syn::Result<()> {
+fn kind(function: &Function, written: &TokenStream) -> syn::Result<()> {
     let sig = &function.sig;
     let name = &sig.ident;
     let again = function
@@ -43,7 +51,7 @@ fn kind(function: &Function) -> syn::Result<()> {
         .find(|attr| attr.path().segments.last().is_some_and(|last| last.ident == "idempotent"));
     if let Some(again) = again {
         let what = format!("`{name}` has `#[idempotent]` twice");
-        return Err(mistake(again.path(), what, "put all arguments into one `#[idempotent(..)]`"));
+        return Err(mistake(again.path(), what, attributes::merged(written, again)));
     }
     if let Some(token) = &sig.constness {
         let what = format!("`{name}` is a `const fn`, which cannot ask a store");
@@ -211,6 +219,17 @@ fn detach(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         if let Some(at) = function::borrow(input) {
             let what = "a detached body outlives its caller and cannot borrow from it";
             mistakes.push(mistake(at, what, by_value(input)));
+        } else if let Some(at) = function.counted_in_body(input) {
+            let what = "a detached body may move to another thread, and an `Rc` stays on its own";
+            let help = match input {
+                FnArg::Receiver(_) => "take `self: Arc<Self>`, or remove `detach`".to_owned(),
+                FnArg::Typed(typed) => {
+                    let ty = type_source(&typed.ty).replace("rc::Rc<", "sync::Arc<");
+                    let ty = ty.replace("Rc<", "Arc<");
+                    format!("take `{}: {ty}`, or remove `detach`", source(&typed.pat))
+                }
+            };
+            mistakes.push(mistake(at, what, help));
         }
     }
 }
@@ -236,8 +255,8 @@ mod tests {
 
     pub(super) fn messages(arguments: TokenStream, item: TokenStream) -> Vec<String> {
         let mut mistakes = Mistakes::default();
-        let args = Args::parse(arguments, &[], &mut mistakes);
-        validate(&args, &Function::parse(&item).unwrap(), &mut mistakes);
+        let args = Args::parse(arguments.clone(), &[], &mut mistakes);
+        validate(&args, &arguments, &Function::parse(&item).unwrap(), &mut mistakes);
         match mistakes.or(()) {
             Ok(()) => Vec::new(),
             Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),

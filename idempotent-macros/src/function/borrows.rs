@@ -1,6 +1,6 @@
-//! Borrows in the types of a signature, and the types that own what they borrow.
+//! Borrows and `Rc`s in the types of a signature, and the types that own what they borrow.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{FnArg, GenericArgument, PathArguments, Receiver, Type};
@@ -41,6 +41,29 @@ pub(crate) fn borrow(input: &FnArg) -> Option<TokenStream> {
         }
     }
     let mut find = Find::default();
+    find.visit_fn_arg(input);
+    find.0
+}
+
+/// Finds an `Rc` in the type of a parameter.
+pub(super) fn counted(input: &FnArg) -> Option<Ident> {
+    struct Find(Option<Ident>);
+    impl Visit<'_> for Find {
+        fn visit_path_segment(&mut self, segment: &syn::PathSegment) {
+            if segment.ident == "Rc" && !segment.arguments.is_empty() {
+                self.0.get_or_insert_with(|| segment.ident.clone());
+            }
+            visit::visit_path_segment(self, segment);
+        }
+        // What a function takes is not captured with it.
+        fn visit_type_fn_ptr(&mut self, _: &syn::TypeFnPtr) {}
+        fn visit_parenthesized_generic_arguments(
+            &mut self,
+            _: &syn::ParenthesizedGenericArguments,
+        ) {
+        }
+    }
+    let mut find = Find(None);
     find.visit_fn_arg(input);
     find.0
 }

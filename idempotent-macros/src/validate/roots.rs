@@ -136,13 +136,20 @@ impl Unknown<'_> {
             _ if in_hole => Some(format!("for a field: `{{req.{text}}}`; {listed}")),
             _ => None,
         };
+        let parts = self.function.taken_apart().filter(|_| field.is_none());
+        let parts = parts.map(|parts| {
+            let list: Vec<_> = parts.iter().map(ToString::to_string).collect();
+            format!("the pattern has named its parts: `{name} = \"({})\"`", list.join(", "))
+        });
+        let is_taken_apart = parts.is_some();
+        let field = field.or(parts);
         let field = field.as_deref().unwrap_or(listed);
         let fixed = format!("for a fixed value: `{name} = const \"{text}\"`");
         let fixed = match name.to_string().as_str() {
             "scope" => format!("or add a parameter `{text}`; {fixed}"),
             _ => fixed,
         };
-        match self.key.is_quoted() {
+        match self.key.is_quoted() || is_taken_apart {
             _ if in_hole => field.to_owned(),
             true => format!("{field}; {fixed}"),
             false => {
