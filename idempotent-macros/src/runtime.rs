@@ -22,8 +22,9 @@ impl Runtime {
     /// one error then, and not one for each use.
     pub(crate) fn import(&self) -> Option<TokenStream> {
         let path = self.0.as_ref()?;
-        let alias = Ident::new(ALIAS, Span::mixed_site());
-        let private = quote_spanned!(Span::mixed_site().located_at(path.span())=> __private);
+        // All at the user's names, so that an error is at the user's path. Items have no hygiene.
+        let last = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
+        let (private, alias) = (Ident::new("__private", last), Ident::new(ALIAS, last));
         Some(quote!(use #path::#private as #alias;))
     }
 

@@ -55,7 +55,7 @@ pub use writer::{Group, KeyWriter};
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be part of an idempotency key",
+    message = "`{Self}` cannot be part of a key or a fingerprint",
     label = "not a key part",
     note = "a type of your own, or of the elements: add `#[derive(idempotent_runtime::KeyPart)]` to it",
     note = "a type of `uuid`, `chrono`, `time`, `jiff`, `bytes` or `rust_decimal`: turn on the feature of \

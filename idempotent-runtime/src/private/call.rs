@@ -22,8 +22,10 @@ pub fn instance<I: Lends + ?Sized>(with: &I) -> Idempotency {
 #[diagnostic::on_unimplemented(
     message = "`with` takes an `Idempotency`, this is `{Self}`",
     label = "neither an `Idempotency` nor anything that dereferences to one",
-    note = "name a parameter or a field of type `Idempotency`, `&Idempotency` or `Arc<Idempotency>`: \
-            `with = self.idempotency`",
+    note = "name a parameter or a field of type `Idempotency`, `&Idempotency` or `Arc<Idempotency>`, as in \
+            `with = self.idempotency` with `idempotency: Idempotency`",
+    note = "an `Option`: keep an `Idempotency` in its place; for runs without protection, build one with \
+            `Idempotency::builder().disabled()`",
     note = "a store becomes an instance with `Idempotency::builder().store(store).build()?`"
 )]
 pub trait Lends {
