@@ -197,6 +197,30 @@ async fn many_who_wait_in_one_process_cost_a_handful_of_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_sends_no_more_commands_than_calls_of_its_keys() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let store = RedisStore::connect(&site.server.url()).await.unwrap();
+        let version = store.server_version();
+        let choice = Choice::on(version);
+        let process = quiet(&site).await;
+        process.proxy.forget();
+        let first = choice.begin_and(&[choice.swap]);
+        for (expected, which) in [(first, "first"), (choice.begin_and(&[]), "replay")] {
+            let rows = [1_u8, 2, 3].map(|row| (row, row));
+            let body = |rows: Vec<u8>| async { rows.into_iter().map(Ok::<u8, OwnError>).collect() };
+            let answers = process.op("batch").run_batch(rows, body).await;
+            assert!(answers.iter().all(Result::is_ok), "{which}, {version}");
+            let (mut sent, mut expected) = (sent(&process), vec![expected; 3].concat());
+            sent.sort();
+            expected.sort();
+            assert_eq!(sent, expected, "{which}, {version}");
+        }
+        process.ends_clean().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failed_row_runs_again_as_soon_as_the_batch_has_returned() {
     for binary in binaries() {
         let site = Site::start_with(&binary, &[]).await;

@@ -6,9 +6,11 @@
 //! message arrives when it is let go, also if its client has gone by then. While the server is down,
 //! connections are neither refused nor answered.
 
+mod lockstep;
 mod resp;
 mod rules;
 
+pub use lockstep::{Lockstep, Traffic};
 pub use rules::{Command, Fault, Gate, Twin, Which};
 
 use self::rules::{Rule, When};

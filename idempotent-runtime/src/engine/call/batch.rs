@@ -171,7 +171,7 @@ async fn ask<T, E>(
     granted
 }
 
-/// Begins many calls in one go, and confirms those that are granted.
+/// Begins many calls in one go, and confirms those that are granted and may not start as things are.
 async fn acquire_many<'a>(calls: &[&Prepared<'a>]) -> Vec<Acquired<'a>> {
     // One body takes one permit, however many calls it runs for.
     let (permit, over_limit) = match admit(calls[0]).await {
@@ -196,9 +196,11 @@ async fn acquire_many<'a>(calls: &[&Prepared<'a>]) -> Vec<Acquired<'a>> {
     let mut confirmed = Vec::with_capacity(acquired.len());
     for acquired in acquired {
         confirmed.push(match acquired {
-            Ok(attempt) if !attempt.is_armed() => {
-                attempt.confirm().await.map_err(NotGranted::TooLate)
-            }
+            Ok(attempt) if !attempt.is_armed() => match attempt.may_start() {
+                Ok(true) => Ok(attempt),
+                Ok(false) => attempt.confirm().await.map_err(NotGranted::TooLate),
+                Err(error) => Err(NotGranted::TooLate(error)),
+            },
             acquired => acquired,
         });
     }

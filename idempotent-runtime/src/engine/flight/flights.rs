@@ -166,7 +166,7 @@ impl Flights {
 
     /// Ends a flight: its followers share what was found, and later callers meet in another one.
     ///
-    /// Whoever ends it need not [`leave`](Self::leave): nobody finds it any more.
+    /// The caller that ends it need not [`leave`](Self::leave): nobody finds it any more.
     pub(crate) fn land(&self, member: &Member, landing: Landing) {
         let key = &member.key;
         let mut shard = lock(self.shard(key));
