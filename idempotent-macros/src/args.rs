@@ -271,6 +271,35 @@ mod tests {
     }
 
     #[test]
+    fn arguments_stand_in_one_pair_of_parentheses() {
+        for list in [quote!((key = "id", detach)), quote!(((key = "id", detach)))] {
+            assert_eq!(
+                messages(list),
+                ["arguments stand in one pair of parentheses\n\
+                 help: `#[idempotent(key = \"id\", detach)]`"]
+            );
+        }
+        let what = "arguments are written `name = value`\nhelp: `key = \"id\"`";
+        assert_eq!(messages(quote!(("id"))), [what]);
+    }
+
+    #[test]
+    fn values_are_understood_with_the_parameters_at_hand() {
+        for (list, help) in [
+            (quote!(key = "order:id"), "`key = \"order:{id}\"`"),
+            (quote!(key = "{}:{}", user, req.id), "`key = \"{user}:{req.id}\"`"),
+            (quote!(key = "order:$Id"), "`key = \"order:{id}\"`"),
+            (quote!(expire = "$ttl"), "a variable of a macro stands without them: `expire = $ttl`"),
+        ] {
+            let found = messages(list);
+            assert_eq!(found.len(), 1, "{found:#?}");
+            assert!(found[0].ends_with(&format!("\nhelp: {help}")), "{found:#?}");
+        }
+        // Text is text.
+        assert_eq!(messages(quote!(message = "5$ for id", name = "order:id")), [""; 0]);
+    }
+
+    #[test]
     fn parameters_without_a_name_are_a_key_or_part_of_one() {
         assert_eq!(
             messages(quote!(key = user, id, expire = 300)),

@@ -169,24 +169,27 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
 
 /// The problem of a parenthesis or a bracket without its counterpart, and the text with both.
 fn unclosed(text: &str) -> Option<(String, String)> {
-    let count = |bracket: char| text.matches(bracket).count();
-    let (missing, partner, mut closed) =
-        [('(', ')'), ('[', ']')].into_iter().find_map(|(a, b)| {
-            match count(a) as isize - count(b) as isize {
-                1 => Some((a, b, format!("{text}{b}"))),
-                -1 => Some((b, a, format!("{a}{text}"))),
-                _ => None,
-            }
-        })?;
-    let expr = syn::parse_str::<Expr>(&closed).ok()?;
-    if let Expr::Array(array) = &expr {
-        closed = format!("({})", source(&array.elems));
-    }
-    // A pair around a path does nothing.
-    if let Expr::Paren(paren) = &expr {
-        closed = source(&paren.expr);
-    }
-    Some((format!("`{missing}` without `{partner}`"), closed))
+    let (open, close) = [('(', ')'), ('[', ']')]
+        .into_iter()
+        .find(|(open, close)| text.matches(*open).count() != text.matches(*close).count())?;
+    let is_open = text.matches(open).count() > text.matches(close).count();
+    let (alone, partner, closed) = match is_open {
+        true => (open, close, format!("{text}{close}")),
+        false => (close, open, format!("{open}{text}")),
+    };
+    let closed = match syn::parse_str(&closed) {
+        Ok(Expr::Array(array)) => format!("({})", source(&array.elems)),
+        // A pair around a path does nothing.
+        Ok(Expr::Paren(paren)) => source(&paren.expr),
+        Ok(_) => closed,
+        // Several are missing: tuples do not nest.
+        Err(_) => {
+            let flat = format!("({})", text.replace([open, close], ""));
+            syn::parse_str::<ExprTuple>(&flat).ok()?;
+            flat
+        }
+    };
+    Some((format!("`{alone}` without `{partner}`"), closed))
 }
 
 /// A constant as it stands after `const`: a literal and the path of a constant as they are, other

@@ -128,6 +128,9 @@ fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::F
         return Err(mistake(template, what, format!("`{{{}}}`", path.trim())));
     }
     let expr: Expr = quoted::parse_text(hole, template.span()).map_err(|_| {
+        if let Some((what, closed)) = super::unclosed(hole) {
+            return mistake(template, what, format!("`{{{closed}}}`"));
+        }
         let what = format!("`{{{hole}}}` is not a field path");
         mistake(template, what, "name a field: `{req.order_id}`")
     })?;

@@ -142,6 +142,7 @@ fn a_parenthesis_without_its_counterpart_is_answered_with_both() {
         ("[user, seq", "`[` without `]`", "(user, seq)"),
         ("req.id(", "`(` without `)`", "req.id()"),
         ("(req.id", "`(` without `)`", "req.id"),
+        ("(req.id, (seq", "`(` without `)`", "(req.id, seq)"),
     ] {
         refuses(parse_quote!(#text), what, &format!("`key = \"{closed}\"`"));
     }
@@ -158,6 +159,11 @@ fn functions_are_called_in_the_caller() {
         parse_quote!((session::get_user().id, seq)),
         "`session::get_user()` does not depend on the arguments of the call",
         "call it in the caller, and pass the value as a parameter `user`: `user.id`",
+    );
+    refuses(
+        parse_quote!(tenant::current()),
+        "`tenant::current()` does not depend on the arguments of the call",
+        "call it in the caller, and pass the value as a parameter `tenant`: `key = tenant`",
     );
     refuses(
         parse_quote!(Uuid::new_v4()),

@@ -18,9 +18,10 @@ pub(super) fn positional(input: ParseStream<'_>) -> syn::Error {
         return error;
     }
     if let Ok(group) = ahead.fork().parse::<Group>()
-        && let Some(what) = surrounded(&group)
+        && let inside = innermost(&group)
+        && let Some(what) = surrounded(&group).or_else(|| surrounded(&inside))
     {
-        let help = format!("`#[idempotent({})]`", source(&group.stream()));
+        let help = format!("`#[idempotent({})]`", source(&inside.stream()));
         return mistake(group, what, help);
     }
     if let Ok(not) = ahead.fork().parse::<syn::ExprUnary>()
@@ -33,6 +34,10 @@ pub(super) fn positional(input: ParseStream<'_>) -> syn::Error {
         let at: TokenStream =
             input.fork().parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
         return mistake(at, what, "`key = \"req.order_id\", expire = 300`");
+    };
+    let value = match value {
+        Expr::Paren(paren) => *paren.expr,
+        value => value,
     };
     let text = source(&value);
     if let Expr::Assign(named) = &value {
@@ -66,7 +71,7 @@ fn surrounded(group: &Group) -> Option<&'static str> {
     let is_argument = match (tokens.next(), tokens.next()) {
         (Some(first), Some(second)) => {
             args::find(&first.to_string()).is_some()
-                && matches!(second.to_string().as_str(), "=" | ":" | ",")
+                && matches!(second.to_string().as_str(), "=" | ",")
         }
         (Some(first), None) => args::find(&first.to_string()).is_some(),
         _ => false,
@@ -78,6 +83,14 @@ fn surrounded(group: &Group) -> Option<&'static str> {
             Some("arguments stand in the parentheses, without brackets")
         }
         _ => None,
+    }
+}
+
+/// The last of several groups that hold nothing but another one.
+fn innermost(group: &Group) -> Group {
+    match syn::parse2::<Group>(group.stream()) {
+        Ok(inside) => innermost(&inside),
+        Err(_) => group.clone(),
     }
 }
 

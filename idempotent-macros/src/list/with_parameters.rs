@@ -9,6 +9,7 @@ use super::ends;
 use crate::args;
 use crate::mistake::mistake;
 use crate::source::source;
+use crate::synonyms::snake_case;
 use crate::value::literal;
 
 /// The error in a quoted value, if the parameters tell what was meant.
@@ -41,6 +42,11 @@ fn macro_variable(name: &Ident, text: &LitStr, parameters: &[String]) -> Option<
     let argument = args::find(&name.to_string())?;
     if !is_whole && !argument.is_key {
         return None;
+    }
+    let snake = snake_case(variable);
+    if argument.is_key && is_parameter(&snake, parameters) {
+        let what = format!("`${variable}` does not stand for a parameter");
+        return Some(mistake(text, what, format!("`{name} = \"{before}{{{snake}}}{rest}\"`")));
     }
     let what = format!("`${variable}` is not replaced inside quotes");
     let help = match is_whole {

@@ -352,10 +352,16 @@ fn last_name(call: &Expr) -> Option<String> {
     }
 }
 
+/// The name of the function, or of its module where that says more: `tenant` for
+/// `tenant::current()`.
 fn function_name(call: &syn::ExprCall) -> Option<String> {
-    match &*call.func {
-        Expr::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
-        _ => None,
+    let Expr::Path(path) = &*call.func else { return None };
+    let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let name = names.next()?;
+    let says_little = ["current", "get", "load", "read", "find", "value"].contains(&name.as_str());
+    match names.next().filter(|_| says_little) {
+        Some(owner) => Some(crate::synonyms::snake_case(&owner)),
+        None => Some(name),
     }
 }
 
