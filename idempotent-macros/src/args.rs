@@ -100,9 +100,14 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Parses the argument list and adds its errors to `mistakes`.
-    pub(crate) fn parse(arguments: TokenStream, mistakes: &mut Mistakes) -> Self {
-        let list = list::split(arguments, mistakes);
+    /// Parses the argument list of a function with these parameters, and adds its errors to
+    /// `mistakes`.
+    pub(crate) fn parse(
+        arguments: TokenStream,
+        parameters: &[String],
+        mistakes: &mut Mistakes,
+    ) -> Self {
+        let list = list::split(arguments, parameters, mistakes);
         let args =
             mistakes.take(Self::from_list(&list).map_err(syn::Error::from)).unwrap_or_default();
         args.report(mistakes);
@@ -172,7 +177,8 @@ mod tests {
 
     fn messages(arguments: TokenStream) -> Vec<String> {
         let mut mistakes = Mistakes::default();
-        Args::parse(arguments, &mut mistakes);
+        let parameters = ["req", "user", "id"].map(str::to_owned);
+        Args::parse(arguments, &parameters, &mut mistakes);
         match mistakes.or(()) {
             Ok(()) => Vec::new(),
             Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),
@@ -265,6 +271,48 @@ mod tests {
     }
 
     #[test]
+    fn arguments_stand_in_one_pair_of_parentheses() {
+        for list in [quote!((key = "id", detach)), quote!(((key = "id", detach)))] {
+            assert_eq!(
+                messages(list),
+                ["arguments stand in one pair of parentheses\n\
+                 help: `#[idempotent(key = \"id\", detach)]`"]
+            );
+        }
+        let what = "arguments are written `name = value`\nhelp: `key = \"id\"`";
+        assert_eq!(messages(quote!(("id"))), [what]);
+    }
+
+    #[test]
+    fn values_are_understood_with_the_parameters_at_hand() {
+        for (list, help) in [
+            (quote!(key = "order:id"), "`key = \"order:{id}\"`"),
+            (quote!(key = "{}:{}", user, req.id), "`key = \"{user}:{req.id}\"`"),
+            (quote!(key = "order:$Id"), "`key = \"order:{id}\"`"),
+            (quote!(expire = "$ttl"), "a variable of a macro stands without them: `expire = $ttl`"),
+        ] {
+            let found = messages(list);
+            assert_eq!(found.len(), 1, "{found:#?}");
+            assert!(found[0].ends_with(&format!("\nhelp: {help}")), "{found:#?}");
+        }
+        // Text is text.
+        assert_eq!(messages(quote!(message = "5$ for id", name = "order:id")), [""; 0]);
+    }
+
+    #[test]
+    fn parameters_without_a_name_are_a_key_or_part_of_one() {
+        assert_eq!(
+            messages(quote!(key = user, id, expire = 300)),
+            ["several parts of `key` are a tuple\nhelp: `key = (user, id)`"]
+        );
+        assert_eq!(
+            messages(quote!(mode = "strong", id)),
+            ["arguments are written `name = value`\nhelp: `key = id`"]
+        );
+        assert_eq!(messages(quote!(key = user, strong)).len(), 1);
+    }
+
+    #[test]
     fn repeated_names_are_reported_once_per_repetition() {
         assert_eq!(
             messages(quote!(expire = 1, expire = 2)),
@@ -277,11 +325,28 @@ mod tests {
     }
 
     #[test]
+    fn values_without_quotes_are_answered_with_quotes() {
+        let help = |list: TokenStream| {
+            let found = messages(list);
+            assert_eq!(found.len(), 1, "{found:#?}");
+            found[0].split_once("\nhelp: ").unwrap().1.to_owned()
+        };
+        assert_eq!(help(quote!(key = user:{user})), "`key = \"user:{user}\"`");
+        assert!(help(quote!(expire = 10 min)).ends_with("`expire = \"10m\"`"));
+        assert_eq!(help(quote!(max - run = "2h")), "`max_run = \"2h\"`");
+        assert_eq!(help(quote!(name = 'x')), "`name = \"x\"`");
+        assert_eq!(
+            help(quote!(key = "String", convert = r#"{ format!("{}:{}", user, id) }"#)),
+            "a template makes the key: `key = \"{user}:{id}\"`"
+        );
+    }
+
+    #[test]
     fn a_missing_comma_does_not_hide_the_next_argument() {
         assert_eq!(
             messages(quote!(expire = 1 mod = 2)),
             [
-                "expected `,` before `mod`\nhelp: separate the arguments with commas",
+                "expected `,` before `mod`\nhelp: separate the arguments with commas: `, mod = 2`",
                 "unknown argument `mod`\nhelp: did you mean `mode = \"strong\"`?",
             ]
         );

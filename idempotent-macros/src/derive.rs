@@ -12,19 +12,24 @@ use syn::{Data, DeriveInput, Fields, Path, Variant, parse_quote};
 
 use self::fields::{kept_fields, names_in};
 use self::options::TypeOptions;
-use crate::list::type_source;
 use crate::mistake::{Mistakes, mistake};
+use crate::source::type_source;
 
 pub(crate) fn key_part(item: TokenStream) -> TokenStream {
-    syn::parse2(item)
-        .and_then(|input| implementation(&input))
-        .unwrap_or_else(|error| error.to_compile_error())
+    match syn::parse2(item) {
+        Ok(input) => implementation(&input),
+        Err(error) => error.to_compile_error(),
+    }
 }
 
-fn implementation(input: &DeriveInput) -> syn::Result<TokenStream> {
+/// The implementation, or one that does nothing and the errors: where the type is used, there is no
+/// second one.
+fn implementation(input: &DeriveInput) -> TokenStream {
     let mut mistakes = Mistakes::default();
-    let options = mistakes.take(TypeOptions::read(&input.attrs)).unwrap_or_default();
-    let runtime = options.runtime.unwrap_or_else(|| parse_quote!(::idempotent_runtime));
+    let options = mistakes.take(TypeOptions::read(&input.attrs));
+    let has_path = options.is_some();
+    let runtime =
+        options.unwrap_or_default().runtime.unwrap_or_else(|| parse_quote!(::idempotent_runtime));
     let body = match &input.data {
         Data::Struct(data) => encode_struct(&runtime, &input.ident, &data.fields, &mut mistakes),
         Data::Enum(data) => {
@@ -40,7 +45,15 @@ fn implementation(input: &DeriveInput) -> syn::Result<TokenStream> {
             TokenStream::new()
         }
     };
-    let body = mistakes.or(body)?;
+    let (body, errors) = match mistakes.or(body) {
+        Ok(body) => (body, None),
+        // Without the path of the runtime, there is no trait to implement.
+        Err(errors) if !has_path => return errors.to_compile_error(),
+        Err(errors) => {
+            let body = quote_spanned!(Span::mixed_site()=> ::core::unreachable!());
+            (body, Some(errors.to_compile_error()))
+        }
+    };
 
     let name = &input.ident;
     let mut generics = input.generics.clone();
@@ -57,15 +70,18 @@ fn implementation(input: &DeriveInput) -> syn::Result<TokenStream> {
     }
     let (generics, arguments, condition) = generics.split_for_impl();
     let key = hidden("key");
-    Ok(quote_spanned! {Span::mixed_site()=>
+    let allowed = errors.is_some().then(|| quote_spanned!(Span::mixed_site()=> unused_variables,));
+    quote_spanned! {Span::mixed_site()=>
+        #errors
         #[automatically_derived]
-        #[allow(deprecated)]
+        #[allow(#allowed deprecated)]
+        #[diagnostic::do_not_recommend]
         impl #generics #runtime::KeyPart for #name #arguments #condition {
             fn encode(&self, #key: &mut #runtime::key::KeyWriter) {
                 #body
             }
         }
-    })
+    }
 }
 
 fn encode_struct(

@@ -1,38 +1,48 @@
 //! The generated function: site, key, body, and one call into the runtime.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprReference, Type, parse_quote_spanned};
+use syn::{Expr, ExprReference, LitStr, Type, parse_quote_spanned};
 
 use crate::args::Args;
 use crate::function::{Binding, Function, Shape};
 use crate::key::Key;
 use crate::mistake::Mistakes;
 use crate::runtime::Runtime;
+use crate::source::source;
 use crate::validate::validate;
 use crate::value::{
     Bare, Flag, FunctionPath, Given, Message, Mode, OperationName, Parameter, variant,
 };
+use crate::words::Words;
 
 /// Expands the attribute: returns the rewritten function, or the function as it was and its errors.
-pub(crate) fn idempotent(arguments: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn idempotent(arguments: TokenStream, mut item: TokenStream) -> TokenStream {
     let mut mistakes = Mistakes::default();
+    let mut words = Words::default();
     match Function::parse(&item) {
-        Err(error) => mistakes.push(error),
+        Err(error) => {
+            mistakes.push(error);
+            if syn::parse2::<Expr>(item.clone()).is_ok() {
+                // One expression may take the place of another, and nothing beside it.
+                return mistakes.into_compile_errors(&words);
+            }
+        }
         Ok(function) => {
-            let args = Args::parse(arguments, &mut mistakes);
-            validate(&args, &function, &mut mistakes);
+            let parameters: Vec<_> =
+                function.bindings().iter().map(|binding| binding.name.to_string()).collect();
+            let args = Args::parse(arguments.clone(), &parameters, &mut mistakes);
+            validate(&args, &arguments, &function, &mut mistakes);
             if mistakes.is_empty() {
                 return Expansion::new(&args, &function).function();
             }
-            if let Some(name) = function.own_error() {
-                mistakes = mistakes.with_error_type(&name);
-            }
+            words = Words::of(&function);
+            item = function.without_marks(&item);
         }
     }
-    let errors = mistakes.into_compile_errors();
+    let errors = mistakes.into_compile_errors(&words);
     quote!(#item #errors)
 }
 
@@ -85,7 +95,9 @@ impl<'a> Expansion<'a> {
                 quote!(#body #run)
             }
         };
-        self.function.with_body(quote!(#site #with #key #scope #fingerprint #message #returns #run))
+        let import = self.runtime.import();
+        self.function
+            .with_body(quote!(#import #site #with #key #scope #fingerprint #message #returns #run))
     }
 
     /// The `static` with the arguments that are known at compile time.
@@ -108,15 +120,18 @@ impl<'a> Expansion<'a> {
             quote_spanned!(*span=> #private::#ty::#variant)
         };
         let settings = [
-            ("expire", value(&args.expire).map(ToTokens::to_token_stream)),
+            ("expire", value(&args.expire).map(|time| self.time(time, time.constant()))),
             ("mode", value(&args.mode).map(|mode| one_of("Mode", variant(mode)))),
             (
                 "message",
-                value(&args.message).and_then(Message::fixed).map(ToTokens::to_token_stream),
+                value(&args.message).and_then(Message::fixed).map(|text| match text {
+                    Expr::Lit(text) => text.to_token_stream(),
+                    constant => self.constant("text", constant),
+                }),
             ),
-            ("wait", value(&args.wait).map(ToTokens::to_token_stream)),
-            ("lease", value(&args.lease).map(ToTokens::to_token_stream)),
-            ("max_run", value(&args.max_run).map(ToTokens::to_token_stream)),
+            ("wait", value(&args.wait).map(|time| self.time(time, time.constant()))),
+            ("lease", value(&args.lease).map(|time| self.time(time, time.constant()))),
+            ("max_run", value(&args.max_run).map(|time| self.time(time, time.constant()))),
             ("abandon", value(&args.abandon).map(|policy| one_of("Abandon", variant(policy)))),
             (
                 "on_store_error",
@@ -146,12 +161,40 @@ impl<'a> Expansion<'a> {
         }
     }
 
+    fn time(&self, time: &impl ToTokens, constant: Option<&Expr>) -> TokenStream {
+        match constant {
+            Some(constant) => self.constant("duration", constant),
+            None => time.to_token_stream(),
+        }
+    }
+
+    /// A constant of the user's, with a `check` of its type.
+    ///
+    /// The witness of the type has exactly the span of the constant: the compiler reports the type
+    /// for both, and drops the second report if it is at the same place.
+    fn constant(&self, check: &str, constant: &Expr) -> TokenStream {
+        let tokens: Vec<_> = constant.to_token_stream().into_iter().collect();
+        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
+            return TokenStream::new();
+        };
+        let private = self.runtime.private(first.span());
+        let type_of = Ident::new("type_of", first.span());
+        let and = quote_spanned!(first.span()=> &);
+        let mut inside = Group::new(Delimiter::Parenthesis, quote!(#and #constant));
+        inside.set_span(last.span());
+        let span = self.span.located_at(first.span());
+        let check = Ident::new(check, span);
+        let root = self.runtime.private(span);
+        quote_spanned!(span=> #root::#check(#private::#type_of #inside, #constant))
+    }
+
     fn with(&self, expr: &Expr) -> TokenStream {
         let span = self.span.located_at(expr.span());
         let private = self.runtime.private(span);
         let borrow = ExprReference {
             attrs: Vec::new(),
-            and_token: syn::Token![&](span),
+            // At the user's own token, so that an error is at the whole expression.
+            and_token: syn::Token![&](expr.span()),
             mutability: None,
             expr: Box::new(expr.clone()),
         };
@@ -164,6 +207,8 @@ impl<'a> Expansion<'a> {
 
     /// Binds what `code` makes from the paths of `key`.
     fn local(&self, local: &str, key: &Key, code: TokenStream) -> TokenStream {
+        let conditions = self.conditions(key);
+        let argument = local.trim_start_matches("__idempotent_");
         let local = Ident::new(local, self.span);
         let mut patterns: Vec<&TokenStream> = Vec::new();
         for path in key.paths() {
@@ -175,10 +220,44 @@ impl<'a> Expansion<'a> {
                 patterns.push(pattern);
             }
         }
-        match patterns.as_slice() {
+        let binding = match patterns.as_slice() {
             [] => quote_spanned!(self.span=> let #local = #code;),
             _ => quote_spanned!(self.span=> let #local = { #(#patterns)* #code };),
+        };
+        let Some((name, conditions)) = conditions else { return binding };
+        let shown = source(&conditions);
+        let help = format!(
+            "one attribute for each: `#[cfg_attr({shown}, idempotent(..))]` and \
+             `#[cfg_attr(not({shown}), idempotent(..))]`"
+        );
+        let what = format!("`{name}` is not there without `{shown}`, and `{argument}` reads it");
+        let text = LitStr::new(&format!("{what}\nhelp: {help}"), key.at_all());
+        let error = quote_spanned!(key.at_all()=> ::core::compile_error!(#text));
+        quote_spanned! {self.span=>
+            #[cfg(#conditions)]
+            #binding
+            #[cfg(not(#conditions))]
+            let #local = #error;
         }
+    }
+
+    /// The first parameter of a key that is there under a condition, and all those conditions.
+    fn conditions(&self, key: &Key) -> Option<(String, TokenStream)> {
+        let mut first = None;
+        let mut all: Vec<TokenStream> = Vec::new();
+        for path in key.paths() {
+            for condition in self.function.conditions(&path.root) {
+                first.get_or_insert_with(|| path.root.to_string());
+                if !all.iter().any(|known| known.to_string() == condition.to_string()) {
+                    all.push(condition);
+                }
+            }
+        }
+        let conditions = match all.as_slice() {
+            [only] => only.clone(),
+            all => quote!(all(#(#all),*)),
+        };
+        Some((first?, conditions))
     }
 
     /// A witness of the return type, so that a missing trait is reported once and at that type.
@@ -195,24 +274,37 @@ impl<'a> Expansion<'a> {
             Some(_) => parse_quote_spanned!(span=> ::core::result::Result<_, _>),
             None => ty,
         };
-        let hooks = [("expire_with", &args.expire_with), ("on_replay", &args.on_replay)]
-            .into_iter()
-            .filter_map(|(setter, given)| {
-                let FunctionPath(path) = value(given)?;
-                Some(self.set(setter, path.to_token_stream()))
-            });
-        let policy = quote_spanned!(span=> #private::#witness::<#ty>());
-        let policy = match value(&args.final_errors) {
-            Some(FunctionPath(path)) => {
-                let span = self.span.located_at(path.span());
-                let private = self.runtime.private(span);
-                let kept = quote_spanned!(span=> #private::final_errors(#path, #policy));
-                // The type of the errors is known here alone, and with it whether they have sources.
-                quote_spanned!(span=> #private::FinalErrors::of(#kept).searched())
-            }
-            None => policy,
+        let hooks = [
+            ("final_errors", &args.final_errors),
+            ("expire_with", &args.expire_with),
+            ("on_replay", &args.on_replay),
+        ];
+        let hooks =
+            hooks.into_iter().filter_map(|(name, given)| Some(self.hook(name, value(given)?)));
+        quote_spanned! {span=>
+            let __idempotent_returns = #private::#witness::<#ty>();
+            #(#hooks)*
+        }
+    }
+
+    /// Adds one of the user's functions to the policy: as itself, to be checked, and as a pointer. All
+    /// is at the function, so that errors are.
+    fn hook(&self, name: &str, FunctionPath(path): &FunctionPath) -> TokenStream {
+        let span = self.span.located_at(path.span());
+        let private = self.runtime.private(span);
+        let hook = Ident::new(name, span);
+        let policy = quote_spanned! {span=>
+            #private::#hook(__idempotent_returns, __idempotent_hook, __idempotent_hook)
         };
-        quote_spanned!(span=> let __idempotent_returns = #policy #(#hooks)*;)
+        let policy = match name == "final_errors" {
+            // The type of the errors is known here alone, and with it whether they have sources.
+            true => quote_spanned!(span=> #private::FinalErrors::of(#policy).searched()),
+            false => policy,
+        };
+        quote_spanned! {span=>
+            let __idempotent_hook = #path;
+            let __idempotent_returns = #policy;
+        }
     }
 
     /// The user's statements as an async block.

@@ -2,19 +2,25 @@
 //!
 //! The body of an async function is kept as tokens: nothing here needs to understand it.
 
+mod attributes;
+mod borrows;
 mod boxed;
+mod items;
 mod pattern;
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::quote;
 use syn::parse::{Parse, ParseStream};
-use syn::visit::{self, Visit};
+use syn::visit::Visit;
 use syn::{
-    Attribute, FnArg, GenericArgument, Item, PathArguments, Receiver, ReturnType, Signature, Token,
-    Type, TypeParamBound, Visibility, token,
+    Attribute, FnArg, GenericArgument, PathArguments, Receiver, ReturnType, Signature, Token, Type,
+    TypeParamBound, Visibility, token,
 };
 
+pub(crate) use self::attributes::mark;
+pub(crate) use self::borrows::{borrow, borrowed_value, owned};
 use self::boxed::Boxed;
+use self::items::not_a_function;
 use crate::mistake::mistake;
 
 /// A function with a body.
@@ -113,9 +119,18 @@ impl Function {
             |attr: &Attribute| attr.path().segments.last().is_some_and(|last| last.ident == "test");
         match blocks {
             true if self.attrs.iter().any(is_test) => Some("tokio::test"),
-            true if self.sig.ident == "main" => Some("tokio::main"),
+            // A function that blocks of itself has its own statements around it.
+            true if self.sig.ident == "main" || self.is_made_of_a_runtime() => Some("tokio::main"),
             _ => None,
         }
+    }
+
+    /// Returns `true` for a body that begins as that of `tokio::main`.
+    fn is_made_of_a_runtime(&self) -> bool {
+        let body = self.body.to_string().replace(' ', "");
+        ["letbody=async", "usetokio::runtime", "tokio::runtime::Builder"]
+            .iter()
+            .any(|start| body.starts_with(start))
     }
 
     /// `T` in the return type `impl Future<Output = T>`, or in a box of one.
@@ -197,6 +212,7 @@ impl Function {
         let generics = &self.sig.generics;
         let parameter = generics.type_params().find(|parameter| parameter.ident == *name)?;
         let says_nothing = |bound: &TypeParamBound| match bound {
+            TypeParamBound::Trait(bound) if is_std_error(&bound.path) => true,
             TypeParamBound::Trait(bound) => bound.path.get_ident().is_some_and(|name| {
                 ["Send", "Sync", "Sized", "Unpin", "Clone", "Copy", "Debug", "Default", "Eq"]
                     .iter()
@@ -214,6 +230,25 @@ impl Function {
         self.sig.inputs.iter().any(|input| matches!(input, FnArg::Typed(_)))
     }
 
+    /// The `Rc` in the type of a parameter that the body uses.
+    pub(crate) fn counted_in_body(&self, input: &FnArg) -> Option<Ident> {
+        let names = match input {
+            FnArg::Receiver(receiver) => vec![Ident::from(receiver.self_token)],
+            FnArg::Typed(typed) => pattern::names(&typed.pat),
+        };
+        let is_used = |name: &Ident| mentions(self.body.clone(), name);
+        borrows::counted(input).filter(|_| names.iter().any(is_used))
+    }
+
+    /// Several names that the pattern of one parameter binds.
+    pub(crate) fn taken_apart(&self) -> Option<Vec<Ident>> {
+        let patterns = self.sig.inputs.iter().filter_map(|input| match input {
+            FnArg::Typed(typed) => Some(pattern::names(&typed.pat)),
+            FnArg::Receiver(_) => None,
+        });
+        patterns.into_iter().find(|names| names.len() > 1)
+    }
+
     /// The tokens that are the user's body.
     pub(crate) fn user_body(&self) -> TokenStream {
         match &self.shape {
@@ -229,12 +264,36 @@ impl Function {
             Shape::Boxed(boxed) => boxed.with_body(body),
             _ => body,
         };
-        let (inner, outer): (Vec<_>, Vec<_>) =
-            attrs.iter().partition(|attr| matches!(attr.style, syn::AttrStyle::Inner(_)));
-        let mut tokens = quote!(#(#outer)* #vis #sig);
-        brace.surround(&mut tokens, |tokens| tokens.extend(quote!(#(#inner)* #body)));
-        tokens
+        printed(attrs, &quote!(#vis #sig), brace, &body)
     }
+}
+
+fn printed(
+    attrs: &[Attribute],
+    head: &TokenStream,
+    brace: &token::Brace,
+    body: &TokenStream,
+) -> TokenStream {
+    let (inner, outer): (Vec<_>, Vec<_>) =
+        attrs.iter().partition(|attr| matches!(attr.style, syn::AttrStyle::Inner(_)));
+    let mut tokens = quote!(#(#outer)* #head);
+    brace.surround(&mut tokens, |tokens| tokens.extend(quote!(#(#inner)* #body)));
+    tokens
+}
+
+/// Returns `true` if the tokens have this name in them.
+fn mentions(tokens: TokenStream, name: &Ident) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(word) => word == *name,
+        TokenTree::Group(group) => mentions(group.stream(), name),
+        _ => false,
+    })
+}
+
+/// Returns `true` for `std::error::Error`, written out.
+fn is_std_error(path: &syn::Path) -> bool {
+    let names: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+    matches!(names.iter().map(String::as_str).collect::<Vec<_>>()[..], [_, "error", "Error"])
 }
 
 /// `T` and `E` of a type that is written `Result<T, E>`.
@@ -254,80 +313,6 @@ pub(crate) fn variadic(sig: &Signature) -> Option<syn::Error> {
     let dots = sig.variadic.as_ref()?.dots;
     let what = format!("`{}` takes a variable number of arguments", sig.ident);
     Some(mistake(dots, what, "name every parameter"))
-}
-
-/// Finds a borrow in the type of a parameter and returns its first token.
-pub(crate) fn borrow(input: &FnArg) -> Option<TokenStream> {
-    #[derive(Default)]
-    struct Find(Option<TokenStream>);
-    impl Find {
-        fn found(&mut self, at: impl ToTokens) {
-            self.0.get_or_insert(at.into_token_stream());
-        }
-    }
-    impl Visit<'_> for Find {
-        fn visit_receiver(&mut self, receiver: &Receiver) {
-            if let syn::ReceiverKind::Reference(and, ..) = &receiver.kind {
-                self.found(and);
-            }
-            visit::visit_receiver(self, receiver);
-        }
-        fn visit_type_reference(&mut self, ty: &syn::TypeReference) {
-            match &ty.lifetime {
-                Some(lifetime) if lifetime.ident == "static" => self.visit_type(&ty.elem),
-                _ => self.found(ty.and_token),
-            }
-        }
-        fn visit_lifetime(&mut self, lifetime: &syn::Lifetime) {
-            if lifetime.ident != "static" {
-                self.found(lifetime);
-            }
-        }
-        // The references of a function's own parameters are not borrows of the caller.
-        fn visit_type_fn_ptr(&mut self, _: &syn::TypeFnPtr) {}
-        fn visit_parenthesized_generic_arguments(
-            &mut self,
-            _: &syn::ParenthesizedGenericArguments,
-        ) {
-        }
-    }
-    let mut find = Find::default();
-    find.visit_fn_arg(input);
-    find.0
-}
-
-/// Finds a borrow in the `Ok` type of a returned `Result`.
-pub(crate) fn borrowed_value(returns: &Type) -> Option<TokenStream> {
-    struct Find(Option<TokenStream>);
-    impl Visit<'_> for Find {
-        fn visit_type_reference(&mut self, ty: &syn::TypeReference) {
-            self.0.get_or_insert_with(|| ty.and_token.to_token_stream());
-        }
-        fn visit_lifetime(&mut self, lifetime: &syn::Lifetime) {
-            if lifetime.ident != "static" {
-                self.0.get_or_insert_with(|| lifetime.to_token_stream());
-            }
-        }
-        fn visit_type_fn_ptr(&mut self, _: &syn::TypeFnPtr) {}
-        fn visit_parenthesized_generic_arguments(
-            &mut self,
-            _: &syn::ParenthesizedGenericArguments,
-        ) {
-        }
-    }
-    let Type::Path(path) = returns else {
-        return None;
-    };
-    let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
-        return None;
-    };
-    let value = arguments.args.iter().find_map(|argument| match argument {
-        GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    })?;
-    let mut find = Find(None);
-    find.visit_type(value);
-    find.0
 }
 
 enum Parsed {
@@ -354,25 +339,6 @@ impl Parse for Parsed {
                 .map_or(Shape::Plain, |boxed| Shape::Boxed(Box::new(boxed))),
         };
         Ok(Self::Function(Box::new(Function { attrs, sig, shape, vis, brace, body })))
-    }
-}
-
-fn not_a_function(item: &TokenStream) -> syn::Error {
-    let what = |kind| format!("`#[idempotent]` goes on an async function, not on {kind}");
-    let help = "`#[idempotent(..)] async fn create_order(..) -> Result<..> { .. }`";
-    let methods = "put it on each function that runs once per key";
-    match syn::parse2::<Item>(item.clone()) {
-        Ok(Item::Struct(item)) => mistake(&item.ident, what("a struct"), help),
-        Ok(Item::Enum(item)) => mistake(&item.ident, what("an enum"), help),
-        Ok(Item::Union(item)) => mistake(&item.ident, what("a union"), help),
-        Ok(Item::Trait(item)) => mistake(&item.ident, what("a trait"), methods),
-        Ok(Item::Mod(item)) => mistake(&item.ident, what("a module"), methods),
-        Ok(Item::Impl(item)) => mistake(item.impl_token, what("an `impl` block"), methods),
-        _ => {
-            let first: TokenStream = item.clone().into_iter().take(1).collect();
-            let at = if first.is_empty() { quote_spanned!(Span::call_site()=> _) } else { first };
-            mistake(at, "`#[idempotent]` goes on an async function", help)
-        }
     }
 }
 

@@ -19,8 +19,8 @@ use syn::{Block, Expr, ExprConst, ExprTuple, Lit, LitStr, Stmt};
 
 use self::path::Place;
 pub(crate) use self::path::{FieldPath, formatted};
-use crate::list::source;
 use crate::mistake::{Mistakes, mistake};
+use crate::source::source;
 use crate::value::{Value, literal, peel};
 
 /// A key expression with its position in the user's code.
@@ -57,9 +57,19 @@ impl Key {
         }
     }
 
+    /// The position of the whole key.
+    pub(crate) fn at_all(&self) -> Span {
+        self.span
+    }
+
     /// Returns `true` for text with holes.
     pub(crate) fn is_template(&self) -> bool {
         matches!(self.form, Form::Template(_))
+    }
+
+    /// Returns `true` for a key in quotes.
+    pub(crate) fn is_quoted(&self) -> bool {
+        self.quoted.is_some()
     }
 
     /// All field paths, in source order.
@@ -97,7 +107,11 @@ impl Value for Key {
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     let value = text.value();
     if value.trim().is_empty() {
-        let help = format!("`{name} = \"{}\"`", path::example(name));
+        let out = match name == "key" {
+            true => "leave `key` out to use the token of the request",
+            false => "leave it out",
+        };
+        let help = format!("{out}; for a field: `{name} = \"{}\"`", path::example(name));
         return Err(mistake(text, format!("`{name}` is empty"), help));
     }
     if let Some(foreign) = foreign::recognise(&value) {
@@ -114,22 +128,88 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     if value.contains(['{', '}']) {
         return template::read(name, text).map(Form::Template);
     }
+    if let Some((what, closed)) = unclosed(&value) {
+        return Err(mistake(text, what, format!("`{name} = \"{closed}\"`")));
+    }
     let expr = quoted::parse::<Expr>(text).map_err(|_| {
-        let fixed = format!("for a fixed value `{name} = const {}`", source(text));
+        let as_constant = format!("for a fixed value `{name} = const {}`", source(text));
         let help = match value.strip_prefix("const ") {
-            Some(constant) => format!("write it without the quotes: `{name} = const {constant}`"),
+            Some(constant) => match fixed(constant).as_str() {
+                text if text == constant => {
+                    format!("write it without the quotes: `{name} = const {text}`")
+                }
+                text => format!("`const` stands before the quotes: `{name} = const {text}`"),
+            },
             None if syn::parse_str::<ExprTuple>(&format!("({value})")).is_ok() => {
                 format!("several parts are a tuple: `{name} = \"({value})\"`")
             }
+            None if value.contains('?') && value.contains(' ') => {
+                format!(
+                    "add a method that chooses, and call it: `{name} = \"req.idempotency_key()\"`"
+                )
+            }
+            None if is_words(&value) => {
+                let words: Vec<_> = value.split_whitespace().collect();
+                let (field, tuple) = (words.join("."), words.join(", "));
+                format!(
+                    "for a field: `{name} = \"{field}\"`; for several parts: `{name} = \
+                     \"({tuple})\"`; {as_constant}"
+                )
+            }
             None => match (value.strip_prefix("mut "), with_braces(&value)) {
                 (Some(parameter), _) => format!("`{name} = \"{parameter}\"`"),
-                (_, Some(template)) => format!("`{name} = \"{template}\"`, or {fixed}"),
-                _ => format!("`{name} = \"{}\"`, or {fixed}", path::example(name)),
+                (_, Some(template)) => format!("`{name} = \"{template}\"`, or {as_constant}"),
+                _ => format!("`{name} = \"{}\"`, or {as_constant}", path::example(name)),
             },
         };
         mistake(text, format!("`{value}` is not a field path"), help)
     })?;
     from_expression(name, &expr)
+}
+
+/// The problem of a parenthesis or a bracket without its counterpart, and the text with both.
+fn unclosed(text: &str) -> Option<(String, String)> {
+    let (open, close) = [('(', ')'), ('[', ']')]
+        .into_iter()
+        .find(|(open, close)| text.matches(*open).count() != text.matches(*close).count())?;
+    let is_open = text.matches(open).count() > text.matches(close).count();
+    let (alone, partner, closed) = match is_open {
+        true => (open, close, format!("{text}{close}")),
+        false => (close, open, format!("{open}{text}")),
+    };
+    let closed = match syn::parse_str(&closed) {
+        Ok(Expr::Array(array)) => format!("({})", source(&array.elems)),
+        // A pair around a path does nothing.
+        Ok(Expr::Paren(paren)) => source(&paren.expr),
+        Ok(_) => closed,
+        // Several are missing: tuples do not nest.
+        Err(_) => {
+            let flat = format!("({})", text.replace([open, close], ""));
+            syn::parse_str::<ExprTuple>(&flat).ok()?;
+            flat
+        }
+    };
+    Some((format!("`{alone}` without `{partner}`"), closed))
+}
+
+/// A constant as it stands after `const`: a literal and the path of a constant as they are, other
+/// text in quotes.
+fn fixed(text: &str) -> String {
+    let is_constant = syn::parse_str::<syn::Path>(text).is_ok_and(|path| {
+        let last = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+        !last.contains(char::is_lowercase)
+    });
+    match is_constant || syn::parse_str::<Lit>(text).is_ok() {
+        true => text.to_owned(),
+        false => format!("\"{}\"", text.trim_matches(['\'', '\\', '"'])),
+    }
+}
+
+/// Returns `true` for several names with nothing but space between them.
+fn is_words(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let is_name = |word: &str| syn::parse_str::<Ident>(word).is_ok();
+    words.clone().count() > 1 && words.all(is_name) && !text.starts_with("mut ")
 }
 
 /// `order:{req.id}` for `order:req.id`, in which the braces were left out.
@@ -170,6 +250,14 @@ fn from_tuple(name: &Ident, tuple: &ExprTuple) -> syn::Result<Vec<FieldPath>> {
     if tuple.elems.is_empty() {
         let help = format!("`{name} = (req.user, req.seq)`");
         return Err(mistake(tuple, format!("the tuple in `{name}` is empty"), help));
+    }
+    let quoted = tuple.elems.iter().map(|member| match literal(member) {
+        Some(Lit::Str(text)) => text.parse::<Expr>().ok().map(|_| text.value()),
+        _ => None,
+    });
+    if let Some(paths) = quoted.collect::<Option<Vec<_>>>() {
+        let what = format!("the quotes in `{name}` go around the whole tuple");
+        return Err(mistake(tuple, what, format!("`{name} = \"({})\"`", paths.join(", "))));
     }
     let mut mistakes = Mistakes::default();
     let paths = tuple

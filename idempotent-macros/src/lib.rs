@@ -6,7 +6,8 @@
 //!
 //! The modules follow an expansion: `list` splits the arguments, `args` and `value` parse them,
 //! `key` parses key expressions, `function` inspects the function, `validate` checks the two
-//! against each other, and `expand` generates the code. All independent errors are reported in the
+//! against each other, and `expand` generates the code. `mistake` writes errors, and `words` puts the
+//! names of the user's function into their help. All independent errors are reported in the
 //! same run, and the user's function is emitted beside them.
 
 mod args;
@@ -20,11 +21,13 @@ mod key_types;
 mod list;
 mod mistake;
 mod runtime;
+mod source;
 mod suggest;
 mod synonyms;
 mod transitions;
 mod validate;
 mod value;
+mod words;
 
 #[cfg(test)]
 mod snapshots;

@@ -3,6 +3,11 @@
 //! Unknown and repeated names, missing values and positional arguments are reported here and left
 //! out, so that they do not cause further errors.
 
+mod comments;
+mod positional;
+mod unknown;
+mod with_parameters;
+
 use darling::ast::NestedMeta;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -10,41 +15,80 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
+pub(crate) use self::comments::{comment, not_here};
+use self::positional::positional;
+use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
-use crate::mistake::{ERROR_TYPE, Mistakes, mistake};
-use crate::suggest::{nearest, quoted_list};
-use crate::synonyms::{self, Synonym};
-use crate::value::{Mode, final_errors, literal, peel};
+use crate::mistake::{Mistakes, mistake, reported};
+use crate::source::source;
+use crate::value::{final_errors, literal};
+use crate::words::{ERROR_TYPE, TRANSACTION_PARAMETER, WHOLE_PAYLOAD};
 
 /// Splits the argument list. Every returned entry has a known name and appears once.
-pub(crate) fn split(arguments: TokenStream, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
-    let parser = |input: ParseStream<'_>| Ok(entries(input, mistakes));
+///
+/// `parameters` are those of the function, which are often written without `key =`.
+pub(crate) fn split(
+    arguments: TokenStream,
+    parameters: &[String],
+    mistakes: &mut Mistakes,
+) -> Vec<NestedMeta> {
+    let parser = |input: ParseStream<'_>| Ok(entries(input, parameters, mistakes));
     parser.parse2(arguments).unwrap_or_default()
 }
 
-fn entries(input: ParseStream<'_>, mistakes: &mut Mistakes) -> Vec<NestedMeta> {
+fn entries(
+    input: ParseStream<'_>,
+    parameters: &[String],
+    mistakes: &mut Mistakes,
+) -> Vec<NestedMeta> {
     let mut metas: Vec<Meta> = Vec::new();
+    let mut converts = false;
     while !input.is_empty() {
+        comments::take(input, mistakes);
+        if input.is_empty() {
+            break;
+        }
+        let ahead = input.fork();
+        if let Some(error) = with_parameters::positional(input, metas.last(), parameters) {
+            mistakes.push(error);
+            metas.pop();
+            continue;
+        }
+        if let Some(error) = bare_parameter(input, metas.last(), parameters) {
+            mistakes.push(error);
+            skip_to_comma(input);
+            let _ = input.parse::<Token![,]>();
+            continue;
+        }
         match entry(input) {
             Ok((name, meta)) => match metas.iter().find(|known| known.path().is_ident(&name)) {
                 Some(first) => mistakes.push(repeated(&name, first, &meta)),
-                None => metas.push(meta),
+                None => match with_parameters::refusal(&meta, parameters) {
+                    Some(error) => mistakes.push(error),
+                    None => metas.push(meta),
+                },
             },
             Err(error) => {
                 mistakes.push(error);
+                converts |= ahead.call(Ident::parse_any).is_ok_and(|name| name == "convert");
                 skip_to_comma(input);
             }
         }
+        comments::take(input, mistakes);
         if let Some(error) = missing_comma(input) {
             mistakes.push(error);
         }
     }
+    metas.retain(|meta| !(converts && is_type_of_key(meta)));
     metas.into_iter().map(NestedMeta::Meta).collect()
 }
 
 fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
     if !input.peek(syn::Ident::peek_any) || is_positional(input) {
         return Err(positional(input));
+    }
+    if let Some(error) = hyphenated(input) {
+        return Err(error);
     }
     let name = input.call(Ident::parse_any)?;
     let Some(argument) = args::find(&name.to_string()) else {
@@ -69,6 +113,9 @@ fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
         return Err(no_value(&name, argument));
     }
     let value = value(input, &name, argument)?;
+    if let Some(error) = goes_on(input, &name, &value) {
+        return Err(error);
+    }
     let meta = syn::MetaNameValue { path: name.clone().into(), eq_token, value };
     Ok((name, Meta::NameValue(meta)))
 }
@@ -95,11 +142,62 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         return Err(error);
     }
     let start = input.fork();
+    if let Ok(literal) = input.fork().parse::<proc_macro2::Literal>()
+        && let Some(text) = literal.to_string().strip_prefix('\'')
+    {
+        let text = text.trim_end_matches('\'');
+        if !matches!(text.chars().count(), 0 | 1) && !text.starts_with('\\') {
+            // rustc asks for double quotes itself.
+            return Err(reported());
+        }
+        let what = format!("the value of `{name}` stands in double quotes");
+        return Err(mistake(literal, what, format!("`{name} = \"{text}\"`")));
+    }
     input.parse().map_err(|_| {
         let at: TokenStream = start.parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
         let what = format!("the value of `{name}` is not an expression");
-        mistake(at, what, format!("`{}`", argument.example))
+        let help = match in_braces(&at).filter(|_| argument.is_key) {
+            Some(parts) => format!("several parts are a tuple: `{name} = ({parts})`"),
+            None => format!("`{}`", argument.example),
+        };
+        mistake(at, what, help)
     })
+}
+
+/// `user, id` in `{user, id}`.
+fn in_braces(group: &TokenStream) -> Option<String> {
+    let group = syn::parse2::<proc_macro2::Group>(group.clone()).ok()?;
+    let parser = syn::punctuated::Punctuated::<Expr, Token![,]>::parse_terminated;
+    parser.parse2(group.stream()).ok()?;
+    Some(source(&group.stream()))
+}
+
+/// `key = user, id` and `user, id`, where a parameter stands for itself.
+fn bare_parameter(
+    input: ParseStream<'_>,
+    before: Option<&Meta>,
+    parameters: &[String],
+) -> Option<syn::Error> {
+    let part: Expr = input.fork().parse().ok()?;
+    let text = with_parameters::bare(&input.fork(), parameters)?;
+    let before = match before {
+        Some(Meta::NameValue(key)) => key.path.get_ident().zip(match literal(&key.value) {
+            Some(Lit::Str(text)) => Some(text.value()),
+            Some(_) => None,
+            None => Some(source(&key.value)),
+        }),
+        _ => None,
+    };
+    let is_key = |name: &Ident| args::find(&name.to_string()).is_some_and(|known| known.is_key);
+    let (what, help) = match before.filter(|(name, first)| is_key(name) && !first.contains('{')) {
+        Some((name, first)) => {
+            let first = first.trim_matches(['(', ')']);
+            let what = format!("several parts of `{name}` are a tuple");
+            (what, format!("`{name} = ({first}, {text})`"))
+        }
+        None => ("arguments are written `name = value`".to_owned(), format!("`key = {text}`")),
+    };
+    Some(mistake(part, what, help))
 }
 
 /// `message = Already submitted`
@@ -117,6 +215,59 @@ fn text_without_quotes(input: ParseStream<'_>, name: &Ident) -> Option<syn::Erro
     Some(mistake(quote!(#(#words)*), what, format!("`{name} = \"{text}\"`")))
 }
 
+/// `max-run = ..`
+fn hyphenated(input: ParseStream<'_>) -> Option<syn::Error> {
+    let ahead = input.fork();
+    let mut words = vec![ahead.call(Ident::parse_any).ok()?];
+    while ahead.parse::<Token![-]>().is_ok() {
+        words.push(ahead.call(Ident::parse_any).ok()?);
+    }
+    let name = words.iter().map(ToString::to_string).collect::<Vec<_>>().join("_");
+    let argument = args::find(&name).filter(|_| words.len() > 1)?;
+    let value = ahead.parse::<Token![=]>().ok().and_then(|_| written_value(&ahead));
+    let help = match value.filter(|_| argument.takes_value) {
+        Some(value) => format!("`{name} = {value}`"),
+        None => format!("`{}`", argument.example),
+    };
+    Some(mistake(quote!(#(#words)-*), "names of arguments have underscores", help))
+}
+
+/// `key = user:{user}`, `expire = 10 min`: what follows a value and does not begin another argument
+/// belongs to the value, which stands in quotes.
+fn goes_on(input: ParseStream<'_>, name: &Ident, value: &Expr) -> Option<syn::Error> {
+    let is_text = matches!(literal(value), Some(Lit::Str(_)));
+    if is_text || ends(input) || next_argument(&input.fork()) {
+        return None;
+    }
+    let ahead = input.fork();
+    let mut rest = TokenStream::new();
+    while !ends(&ahead) {
+        rest.extend(ahead.parse::<TokenTree>().ok()?.0);
+    }
+    if let (Expr::Path(_), Ok(text)) = (value, syn::parse2::<LitStr>(rest.clone())) {
+        // `f".."` of Python.
+        let what = format!("a string in `{name}` has no prefix");
+        return Some(mistake(value, what, format!("`{name} = {}`", source(&text))));
+    }
+    let text = format!("{}{}", source(value), source(&rest));
+    let text = text.replace(['"', ' '], "");
+    let quoted = format!("{name} = \"{text}\"");
+    let mut mistakes = Mistakes::default();
+    args::Args::parse(quoted.parse().ok()?, &[], &mut mistakes);
+    let help = match mistakes.or(()) {
+        Ok(()) => format!("`{quoted}`"),
+        // `10min`, which is answered with `10m`.
+        Err(error) => error.to_string().split_once("\nhelp: ")?.1.to_owned(),
+    };
+    Some(mistake(quote!(#value #rest), format!("the value of `{name}` needs quotes"), help))
+}
+
+/// Returns `true` if an argument begins here, and the comma before it is missing.
+fn next_argument(input: ParseStream<'_>) -> bool {
+    let Ok(word) = input.call(Ident::parse_any) else { return false };
+    input.peek(Token![=]) || args::find(&word.to_string()).is_some()
+}
+
 /// Returns `true` for an identifier that continues as an expression: `req.order_id`, `a::b`.
 fn is_positional(input: ParseStream<'_>) -> bool {
     let ahead = input.fork();
@@ -125,52 +276,6 @@ fn is_positional(input: ParseStream<'_>) -> bool {
     };
     let goes_on = ahead.peek(Token![.]) || ahead.peek(Token![::]) || ahead.peek(Token![!]);
     goes_on && args::find(&word.to_string()).is_none()
-}
-
-fn positional(input: ParseStream<'_>) -> syn::Error {
-    let ahead = input.fork();
-    let what = "arguments are written `name = value`";
-    if let Some(error) = quoted_name(&ahead.fork()) {
-        return error;
-    }
-    if let Ok(object) = ahead.fork().parse::<proc_macro2::Group>()
-        && object.delimiter() == proc_macro2::Delimiter::Brace
-    {
-        let what = "arguments stand in the parentheses, without braces";
-        let help = format!("`#[idempotent({})]`", source(&object.stream()));
-        return mistake(object, what, help);
-    }
-    let Ok(value) = ahead.parse::<Expr>() else {
-        let at: TokenStream =
-            input.fork().parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
-        return mistake(at, what, "`key = \"req.order_id\", expire = 300`");
-    };
-    let text = source(&value);
-    let help = match literal(&value) {
-        Some(Lit::Int(_)) => format!("`expire = {text}`"),
-        Some(Lit::Str(lit)) if Mode::NAMES.contains(&lit.value().as_str()) => {
-            format!("`mode = {text}`")
-        }
-        Some(Lit::Str(lit)) if lit.value().starts_with(|c: char| c.is_ascii_digit()) => {
-            format!("`expire = {text}`")
-        }
-        _ => format!("`key = {text}`"),
-    };
-    mistake(peel(&value), what, help)
-}
-
-/// `"key" = ..`
-fn quoted_name(input: ParseStream<'_>) -> Option<syn::Error> {
-    let name: LitStr = input.parse().ok()?;
-    input.parse::<Token![=]>().ok()?;
-    let word = name.value();
-    let value = written_value(input);
-    let help = match (args::find(&word), value) {
-        (Some(_), Some(value)) => format!("`{word} = {value}`"),
-        (Some(argument), None) => format!("`{}`", argument.example),
-        (None, _) => "`key = \"req.order_id\", expire = 300`".to_owned(),
-    };
-    Some(mistake(&name, "names of arguments are written without quotes", help))
 }
 
 /// An expression and what follows it up to the next comma, as it was written, for help texts.
@@ -182,72 +287,7 @@ fn written_value(input: ParseStream<'_>) -> Option<String> {
     Some(if constant.is_some() { format!("const {text}") } else { text })
 }
 
-fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
-    let word = name.to_string();
-    let value = match rest.fork().parse::<Token![=]>() {
-        Ok(_) => {
-            let ahead = rest.fork();
-            let _ = ahead.parse::<Token![=]>();
-            written_value(&ahead)
-        }
-        Err(_) => None,
-    };
-    let names = || args::ARGUMENTS.iter().map(|argument| argument.name);
-    let help = match synonyms::find(&word) {
-        _ if Mode::NAMES.contains(&word.as_str()) && value.as_deref() != Some("false") => {
-            match value.as_deref() {
-                None | Some("true") => format!("`mode = \"{word}\"`"),
-                Some(value) => format!("`mode = \"{word}\", expire = {value}`"),
-            }
-        }
-        Some(Synonym::Say(help)) => help.to_owned(),
-        Some(Synonym::Of(near)) => did_you_mean(near, value),
-        None => match nearest(&synonyms::snake_case(&word), names()) {
-            Some(near) => did_you_mean(near, value),
-            None => format!("the arguments are {}", quoted_list(names())),
-        },
-    };
-    mistake(name, format!("unknown argument `{word}`"), help)
-}
-
-/// Proposes another name, with the value that was given to the unknown one if the other takes it.
-fn did_you_mean(name: &str, value: Option<String>) -> String {
-    let takes = |value: &str| {
-        let tokens: TokenStream = format!("{name} = {value}").parse().ok()?;
-        let mut mistakes = Mistakes::default();
-        args::Args::parse(tokens, &mut mistakes);
-        mistakes.is_empty().then_some(())
-    };
-    let value = value.map(|value| match args::find(name).filter(|argument| argument.is_key) {
-        Some(_) => as_tuple(&value).unwrap_or(value),
-        None => value,
-    });
-    match (args::find(name), value) {
-        (Some(Argument { takes_value: true, .. }), Some(value)) if takes(&value).is_some() => {
-            format!("did you mean `{name} = {value}`?")
-        }
-        (Some(Argument { takes_value: true, example, .. }), _) => {
-            format!("did you mean `{example}`?")
-        }
-        _ => format!("did you mean `{name}`?"),
-    }
-}
-
-/// `"(a, b)"` for `["a", "b"]`.
-fn as_tuple(value: &str) -> Option<String> {
-    let array = syn::parse_str::<syn::ExprArray>(value).ok()?;
-    let member = |expr: &Expr| match literal(expr) {
-        Some(Lit::Str(text)) => text.value(),
-        _ => source(expr),
-    };
-    let members: Vec<_> = array.elems.iter().map(member).collect();
-    Some(match members.as_slice() {
-        [only] => format!("\"{only}\""),
-        members => format!("\"({})\"", members.join(", ")),
-    })
-}
-
-/// `key: ..`, `key => ..`, `key == ..`
+/// `key: ..`, `key => ..`, `key -> ..`, `key == ..`
 fn other_separator(
     input: ParseStream<'_>,
     name: &Ident,
@@ -255,7 +295,11 @@ fn other_separator(
 ) -> Option<syn::Error> {
     let ahead = input.fork();
     let separator = if ahead.peek(Token![:]) && !ahead.peek(Token![::]) {
-        ahead.parse::<Token![:]>().ok()?.to_token_stream()
+        let colon = ahead.parse::<Token![:]>().ok()?;
+        let _ = ahead.parse::<Token![=]>();
+        colon.to_token_stream()
+    } else if ahead.peek(Token![->]) {
+        ahead.parse::<Token![->]>().ok()?.to_token_stream()
     } else if ahead.peek(Token![=>]) {
         ahead.parse::<Token![=>]>().ok()?.to_token_stream()
     } else if ahead.peek(Token![==]) {
@@ -293,6 +337,8 @@ fn repeated(name: &Ident, first: &Meta, second: &Meta) -> syn::Error {
 fn no_value(name: &Ident, argument: &Argument) -> syn::Error {
     let help = match argument.name {
         "final_errors" => final_errors(ERROR_TYPE, "true"),
+        "fingerprint" => format!("{WHOLE_PAYLOAD}`{}`", argument.example),
+        "transaction" => format!("`{}`{TRANSACTION_PARAMETER}", argument.example),
         _ => format!("`{}`", argument.example),
     };
     mistake(name, format!("`{name}` needs a value"), help)
@@ -302,7 +348,20 @@ fn parenthesised(name: &Ident, argument: &Argument, group: &TokenStream) -> syn:
     let what = format!("`{name}` takes its value after `=`");
     let value = syn::parse2::<syn::ExprParen>(group.clone()).ok();
     let help = match value.filter(|_| argument.takes_value) {
-        Some(value) => format!("`{name} = {}`", source(&value.expr)),
+        Some(value) => {
+            let value = match &*value.expr {
+                Expr::Assign(named) => &named.right,
+                value => value,
+            };
+            let text = format!("{name} = {}", source(value));
+            let mut mistakes = Mistakes::default();
+            args::Args::parse(text.parse().unwrap_or_default(), &[], &mut mistakes);
+            let refusal = mistakes.or(()).err().map(|error| error.to_string());
+            match refusal.as_deref().and_then(|refusal| refusal.split_once("\nhelp: ")) {
+                Some((_, help)) => help.to_owned(),
+                None => format!("`{text}`"),
+            }
+        }
         None => format!("`{}`", argument.example),
     };
     mistake(quote!(#name #group), what, help)
@@ -312,18 +371,34 @@ fn missing_comma(input: ParseStream<'_>) -> Option<syn::Error> {
     if input.is_empty() || input.parse::<Token![,]>().is_ok() {
         return None;
     }
+    if let Ok(semicolon) = input.parse::<Token![;]>() {
+        let help = "separate the arguments with commas: `key = \"req.order_id\", expire = 300`";
+        return Some(mistake(semicolon, "expected `,`, found `;`", help));
+    }
+    if input.fork().call(Ident::parse_any).is_ok_and(|word| word == "and")
+        && let Ok(and) = input.call(Ident::parse_any)
+    {
+        let help = "separate the arguments with commas: `key = \"req.order_id\", expire = 300`";
+        return Some(mistake(and, "expected `,`, found `and`", help));
+    }
     let at: TokenStream = input.fork().parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
     let what = format!("expected `,` before `{at}`");
+    let ahead = input.fork();
     let named = input.peek(syn::Ident::peek_any);
     if !named {
         skip_to_comma(input);
         let _ = input.parse::<Token![,]>();
     }
-    Some(mistake(&at, what, "separate the arguments with commas"))
+    let next = next_argument(&ahead).then(|| {
+        let _ = ahead.parse::<Token![=]>();
+        written_value(&ahead).map(|value| format!("{at} = {value}"))
+    });
+    let next = next.flatten().unwrap_or_else(|| at.to_string());
+    Some(mistake(&at, what, format!("separate the arguments with commas: `, {next}`")))
 }
 
 fn ends(input: ParseStream<'_>) -> bool {
-    input.is_empty() || input.peek(Token![,])
+    input.is_empty() || input.peek(Token![,]) || input.peek(Token![;])
 }
 
 fn skip_to_comma(input: ParseStream<'_>) {
@@ -337,29 +412,4 @@ impl Parse for TokenTree {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         Ok(Self(input.parse::<proc_macro2::TokenTree>()?.into()))
     }
-}
-
-/// The expression roughly as it was written, for help texts.
-pub(crate) fn source(tokens: &impl ToTokens) -> String {
-    let mut text = tokens.to_token_stream().to_string();
-    for (spaced, tight) in [
-        (" . ", "."),
-        (" :: ", "::"),
-        (":: ", "::"),
-        (" ::", "::"),
-        (" (", "("),
-        (" [", "["),
-        (" ,", ","),
-        (" ?", "?"),
-        ("& ", "&"),
-        (" !", "!"),
-    ] {
-        text = text.replace(spaced, tight);
-    }
-    text
-}
-
-/// A type roughly as it was written, for help texts.
-pub(crate) fn type_source(ty: &syn::Type) -> String {
-    source(ty).replace(" < ", "<").replace("< ", "<").replace(" >", ">")
 }

@@ -2,15 +2,23 @@
 
 use std::fmt::Display;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::LitStr;
 
-/// The error type of the function, in examples that are written before it is known.
-pub(crate) const ERROR_TYPE: &str = "OrderError";
+use crate::words::Words;
+
+/// The text of an error that rustc reports itself.
+const REPORTED: &str = "";
 
 /// Creates an error at the user's tokens `at`.
 pub(crate) fn mistake(at: impl ToTokens, what: impl Display, help: impl Display) -> syn::Error {
     syn::Error::new_spanned(at, format!("{what}\nhelp: {help}"))
+}
+
+/// An error that rustc reports at the same tokens, so that nothing is added to it.
+pub(crate) fn reported() -> syn::Error {
+    syn::Error::new(Span::call_site(), REPORTED)
 }
 
 /// The errors found so far, in the order in which they were found.
@@ -34,29 +42,18 @@ impl Mistakes {
         result.map_err(|error| self.push(error)).ok()
     }
 
-    /// Puts the error type of the function into examples with [`ERROR_TYPE`].
-    pub(crate) fn with_error_type(self, name: &str) -> Self {
-        if name == ERROR_TYPE {
-            return self;
-        }
-        let mut named = Self::default();
-        for error in self.0.into_iter().flatten() {
-            let text = error.to_string();
-            named.push(match text.contains(&format!("{ERROR_TYPE}::is_final")) {
-                true => syn::Error::new(error.span(), text.replace(ERROR_TYPE, name)),
-                false => error,
-            });
-        }
-        named
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// One `compile_error!` per error.
-    pub(crate) fn into_compile_errors(self) -> TokenStream {
-        self.0.map(|error| error.to_compile_error()).unwrap_or_default()
+    /// One `compile_error!` per error, with the names of the user's function in its help. None at
+    /// all if rustc has reported one of them: the others may be its consequences.
+    pub(crate) fn into_compile_errors(self, words: &Words) -> TokenStream {
+        let errors: Vec<_> = self.0.into_iter().flatten().collect();
+        if errors.iter().any(|error| error.to_string() == REPORTED) {
+            return TokenStream::new();
+        }
+        errors.iter().map(|error| reworded(error.to_compile_error(), words)).collect()
     }
 
     /// Returns `value`, or all errors combined into one.
@@ -66,4 +63,26 @@ impl Mistakes {
             None => Ok(value),
         }
     }
+}
+
+/// Changes the text of a `compile_error!` and keeps its span, which may have two ends.
+fn reworded(tokens: TokenStream, words: &Words) -> TokenStream {
+    let reword = |token: TokenTree| match token {
+        TokenTree::Group(group) => {
+            let mut inner = Group::new(group.delimiter(), reworded(group.stream(), words));
+            inner.set_span(group.span());
+            TokenTree::Group(inner)
+        }
+        TokenTree::Literal(literal) => match syn::parse2::<LitStr>(literal.to_token_stream()) {
+            Ok(text) => {
+                let mut changed =
+                    LitStr::new(&words.put_into(&text.value()), literal.span()).token();
+                changed.set_span(literal.span());
+                TokenTree::Literal(changed)
+            }
+            Err(_) => TokenTree::Literal(literal),
+        },
+        token => token,
+    };
+    tokens.into_iter().map(reword).collect()
 }

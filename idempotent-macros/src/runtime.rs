@@ -1,8 +1,12 @@
 //! The path of the runtime crate in generated code.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens, quote_spanned};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::Path;
+use syn::spanned::Spanned;
+
+/// The name of the hidden module of a crate that the user named.
+const ALIAS: &str = "__idempotent_private";
 
 /// The runtime crate, as the `crate` argument names it.
 #[derive(Debug)]
@@ -14,29 +18,25 @@ impl Runtime {
         Self(path)
     }
 
-    /// The crate, at `span`.
-    pub(crate) fn root(&self, span: Span) -> TokenStream {
-        match &self.0 {
-            Some(path) => relocated(path.to_token_stream(), span),
-            None => quote_spanned!(span=> ::idempotent_runtime),
-        }
+    /// Imports the hidden module from the crate that the user named. A path that leads nowhere is
+    /// one error then, and not one for each use.
+    pub(crate) fn import(&self) -> Option<TokenStream> {
+        let path = self.0.as_ref()?;
+        // All at the user's names, so that an error is at the user's path. Items have no hygiene.
+        let last = path.segments.last().map_or_else(|| path.span(), |last| last.ident.span());
+        let (private, alias) = (Ident::new("__private", last), Ident::new(ALIAS, last));
+        Some(quote!(use #path::#private as #alias;))
     }
 
     /// The hidden module for generated code, at `span`. The whole path has one span, so that type
     /// errors are reported there.
     pub(crate) fn private(&self, span: Span) -> TokenStream {
-        let root = self.root(span);
-        quote_spanned!(span=> #root::__private)
+        match &self.0 {
+            Some(_) => {
+                let alias = Ident::new(ALIAS, Span::mixed_site().located_at(span));
+                quote_spanned!(span=> #alias)
+            }
+            None => quote_spanned!(span=> ::idempotent_runtime::__private),
+        }
     }
-}
-
-/// Moves the tokens to `span` and keeps how their names resolve.
-fn relocated(tokens: TokenStream, span: Span) -> TokenStream {
-    tokens
-        .into_iter()
-        .map(|mut token| {
-            token.set_span(token.span().located_at(span));
-            token
-        })
-        .collect()
 }

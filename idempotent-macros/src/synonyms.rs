@@ -20,6 +20,8 @@ const DELETED: &str =
 const MISSING: &str = "remove it: a call without a key is refused, as in `key = \"req.token?\"`";
 const CONDITION: &str =
     "remove it: every call is protected; call a function without `#[idempotent]` for the others";
+const UNLESS: &str = "a value for which `expire_with` returns zero is not kept: `expire_with = retention`, with \
+                      `fn retention(value: &Order) -> Duration { if .. { Duration::ZERO } else { .. } }`";
 const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
 const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
 const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
@@ -36,6 +38,20 @@ const SKIP: &str =
 const CONVERT: &str = "a template makes the key: `key = \"order:{req.order_id}\"`";
 const TIMEOUT: &str = "`wait = \"300ms\"` limits how long a duplicate waits, `expire = \"5m\"` how long an answer is \
                        kept, `max_run = \"1h\"` how long a body holds its key";
+
+const STATUS: &str = "remove it: the handler makes a response of the error, as in \
+                      `error.kind() == ErrorKind::Duplicate`; `idempotent-http` answers with 409 itself";
+const ASYNC: &str = "remove it: the function is async itself; `detach` finishes the body even if its \
+                     caller goes away";
+const NOTE: &str = "remove it: a comment stands above the function; a refused caller reads \
+                    `message = \"already submitted\"`";
+const VERSION: &str = "make it part of the name: `name = \"orders.create.v2\"`";
+const FALLBACK: &str = "remove it: a refused call returns an error, and its caller goes on from there; it reads \
+                        `message = \"already submitted\"`";
+const HOOK: &str = "`on_replay = count_replay` is called with every replayed value; what each run does belongs in \
+                    the body";
+const ONE: &str = "remove it: of all calls with one key, one runs at a time";
+const BLOCKING: &str = "`mode = \"strong\", wait = \"5s\"` lets a duplicate wait for the answer";
 
 /// Looks a name up, in the spelling of any language.
 pub(crate) fn find(name: &str) -> Option<Synonym> {
@@ -95,13 +111,35 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         "log" | "level" | "err" | "ret" | "fields" | "trace" => Say(LOGS),
         "skip" | "skip_all" | "ignore" | "exclude" => Say(SKIP),
         "convert" | "key_generator" | "key_fn" => Say(CONVERT),
-        "condition" | "unless" | "when" | "enabled" | "only_if" | "skip_if" => Say(CONDITION),
-        name => return by_a_word_of_it(name),
+        "unless" | "condition" | "only_if" | "skip_if" | "cache_if" | "store_if" | "keep_if"
+        | "save_if" | "cache_when" | "unless_exception" | "filter" | "predicate" | "cache_null"
+        | "cache_none" => Say(UNLESS),
+        "when" | "enabled" | "disabled" | "active" => Say(CONDITION),
+        "on_conflict" | "on_duplicates" | "duplicates" | "conflict" | "duplicate" => Of("mode"),
+        "cache_name" | "cache_names" | "queue" | "topic" | "resource" | "event" | "task" => {
+            Of("name")
+        }
+        "is_final" | "is_terminal" | "terminal" | "permanent" | "non_retryable"
+        | "no_retry_for" | "keep_errors" => Of("final_errors"),
+        "status" | "status_code" | "http_status" | "code" | "error_code" => Say(STATUS),
+        "async" | "asynchronous" | "is_async" => Say(ASYNC),
+        "description" | "desc" | "comment" | "doc" | "label" | "tags" | "author" | "remark"
+        | "title" | "note" => Say(NOTE),
+        "version" => Say(VERSION),
+        "fallback" | "fallback_method" | "on_reject" | "on_refused" | "recover" | "handler"
+        | "block_handler" | "error_handler" | "default" => Say(FALLBACK),
+        "callback" | "hook" | "listener" | "after" | "before" | "on_success" | "on_complete"
+        | "then" => Say(HOOK),
+        "concurrency" | "max_concurrency" | "limit" | "permits" | "rate" | "rate_limit" => Say(ONE),
+        "blocking" | "block" | "synchronized" => Say(BLOCKING),
+        "strict" | "exactly_once" | "consistent" | "memoize" | "memo" => Say(STRONG),
+        "debug" | "verbose" | "metrics" | "span" => Say(LOGS),
+        _ => return None,
     })
 }
 
 /// The meaning of a longer name, from a word in it: `event_key_jmespath`.
-fn by_a_word_of_it(name: &str) -> Option<Synonym> {
+pub(crate) fn by_a_word_of_it(name: &str) -> Option<Synonym> {
     let has = |words: &[&str]| name.split('_').any(|word| words.contains(&word));
     Some(match () {
         () if has(&["raise", "require", "required", "missing", "no"]) && has(&["key", "token"]) => {
@@ -109,6 +147,8 @@ fn by_a_word_of_it(name: &str) -> Option<Synonym> {
         }
         () if has(&["payload", "fingerprint", "checksum"]) => Synonym::Of("fingerprint"),
         () if has(&["retry", "retries"]) => Synonym::Say(RETRIES),
+        () if has(&["timeout"]) => Synonym::Say(TIMEOUT),
+        () if has(&["wait", "waiting"]) => Synonym::Of("wait"),
         () if has(&["store", "storage", "persistence", "redis"]) => Synonym::Say(STORE),
         () if has(&["lock", "lease"]) => Synonym::Of("lease"),
         () if has(&["ttl", "expire", "expires", "expiry", "expiration"]) => Synonym::Of("expire"),
@@ -147,8 +187,9 @@ mod tests {
             assert_eq!(find(name), Some(Synonym::Of("expire")), "{name}");
         }
         assert_eq!(find("returnCachedResult"), Some(Synonym::Say(STRONG)));
-        assert_eq!(find("event_key_jmespath"), Some(Synonym::Of("key")));
-        assert_eq!(find("raise_on_no_idempotency_key"), Some(Synonym::Say(MISSING)));
+        assert_eq!(by_a_word_of_it("event_key_jmespath"), Some(Synonym::Of("key")));
+        let missing = by_a_word_of_it("raise_on_no_idempotency_key");
+        assert_eq!(missing, Some(Synonym::Say(MISSING)));
         assert_eq!(find("sync_writes"), Some(Synonym::Say(ALWAYS)));
         assert_eq!(find("time"), Some(Synonym::Of("expire")));
         assert_eq!(find("colour"), None);

@@ -14,6 +14,7 @@ use quote::quote;
 use syn::{DeriveInput, Path, Visibility};
 
 use crate::mistake::Mistakes;
+use crate::words::Words;
 
 /// An enum with its transitions.
 struct Machine {
@@ -57,6 +58,6 @@ pub(crate) fn transitions(item: TokenStream) -> TokenStream {
         let events = validate::events(&machine, &mut mistakes);
         expand::implementation(&machine, &edges, &events)
     });
-    let errors = mistakes.into_compile_errors();
+    let errors = mistakes.into_compile_errors(&Words::default());
     quote!(#errors #code)
 }

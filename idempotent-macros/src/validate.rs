@@ -1,36 +1,48 @@
 //! Checks the arguments against each other and against the function.
 
+mod attributes;
+mod constants;
 mod durations;
+mod returns;
 mod roots;
+mod transaction;
 
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::{Expr, GenericArgument, PathArguments, ReturnType, Type};
+use syn::{Expr, FnArg};
 
 use crate::args::{self, Args};
 use crate::function::{self, Function, Shape};
-use crate::list::{source, type_source};
 use crate::mistake::{Mistakes, mistake};
-use crate::suggest::nearest;
-use crate::value::{Bare, Given, Mode, Parameter, WITH};
+use crate::source::{source, type_source};
+use crate::value::{Bare, Given, Mode, WITH};
 
-pub(crate) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
-    if let Err(error) = kind(function) {
+/// Checks `args`, which were read from `written`.
+pub(crate) fn validate(
+    args: &Args,
+    written: &TokenStream,
+    function: &Function,
+    mistakes: &mut Mistakes,
+) {
+    if let Err(error) = kind(function, written) {
         mistakes.push(error);
     }
+    attributes::validate(args, written, function, mistakes);
     name(args, function, mistakes);
     combinations(args, mistakes);
     binding(args, mistakes);
+    constants::validate(args, function, mistakes);
     durations::validate(args, function, mistakes);
     roots::validate(args, function, mistakes);
     with(args, function, mistakes);
     detach(args, function, mistakes);
-    transaction(args, function, mistakes);
-    returns(args, function, mistakes);
+    transaction::validate(args, function, mistakes);
+    returns::validate(args, function, mistakes);
 }
 
 /// Requires an async function.
-fn kind(function: &Function) -> syn::Result<()> {
+fn kind(function: &Function, written: &TokenStream) -> syn::Result<()> {
     let sig = &function.sig;
     let name = &sig.ident;
     let again = function
@@ -39,7 +51,7 @@ fn kind(function: &Function) -> syn::Result<()> {
         .find(|attr| attr.path().segments.last().is_some_and(|last| last.ident == "idempotent"));
     if let Some(again) = again {
         let what = format!("`{name}` has `#[idempotent]` twice");
-        return Err(mistake(again.path(), what, "put all arguments into one `#[idempotent(..)]`"));
+        return Err(mistake(again.path(), what, attributes::merged(written, again)));
     }
     if let Some(token) = &sig.constness {
         let what = format!("`{name}` is a `const fn`, which cannot ask a store");
@@ -161,7 +173,21 @@ fn named<T>(given: &Option<Given<T>>) -> Option<&Ident> {
 
 /// Requires that a word in `with` is a parameter. Statics and constants are written in capitals.
 fn with(args: &Args, function: &Function, mistakes: &mut Mistakes) {
-    let Some(Bare(Expr::Path(path))) = args.with.as_ref().and_then(Given::ok) else { return };
+    let Some(Bare(expr)) = args.with.as_ref().and_then(Given::ok) else { return };
+    let first = expr.to_token_stream().into_iter().find(|token| token.to_string() != "&");
+    if let Some(receiver) = first.filter(|first| first.to_string() == "self")
+        && function.receiver().is_none()
+    {
+        let what = format!("`with` uses `self`, but `{}` has no receiver", function.sig.ident);
+        mistakes.push(mistake(
+            receiver,
+            what,
+            "`with = idempotency`, with a parameter `idempotency: &Idempotency`; \
+            or leave `with` out, and call `Idempotency::install` once",
+        ));
+        return;
+    }
+    let Expr::Path(path) = expr else { return };
     let Some(word) = path.path.get_ident().filter(|_| path.qself.is_none()) else { return };
     let text = word.to_string();
     let is_value = text == "self" || text.contains(char::is_uppercase);
@@ -192,190 +218,32 @@ fn detach(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     for input in &function.sig.inputs {
         if let Some(at) = function::borrow(input) {
             let what = "a detached body outlives its caller and cannot borrow from it";
-            mistakes.push(mistake(at, what, owned(input)));
-        }
-    }
-}
-
-/// Requires that `transaction` names a parameter that is borrowed mutably, and refuses what has no
-/// meaning in a transaction, which holds the key in place of a lease and ends with its caller.
-fn transaction(args: &Args, function: &Function, mistakes: &mut Mistakes) {
-    let Some(given) = &args.transaction else { return };
-    let name = &given.name;
-    if let Some(at) = args.mode.as_ref().filter(|mode| mode.ok() == Some(&Mode::Window)) {
-        let what = "`mode = \"window\"` makes no sense with `transaction`";
-        mistakes.push(mistake(&at.name, what, "use `mode = \"strong\"` or `mode = \"reject\"`"));
-        return;
-    }
-    let idle = [
-        named(&args.lease),
-        named(&args.max_run),
-        named(&args.abandon),
-        named(&args.on_unrecorded),
-        named(&args.detach),
-    ];
-    for idle in idle.into_iter().flatten() {
-        let what = format!(
-            "`{idle}` makes no sense with `{name}`, which holds the key and ends with its caller"
-        );
-        mistakes.push(mistake(idle, what, format!("remove `{idle}`")));
-    }
-    let Some(Parameter(wanted)) = given.ok() else { return };
-    let typed = function.sig.inputs.iter().find_map(|input| match input {
-        syn::FnArg::Typed(typed) => match &*typed.pat {
-            syn::Pat::Ident(pattern) if pattern.ident == *wanted => Some(&typed.ty),
-            _ => None,
-        },
-        syn::FnArg::Receiver(_) => None,
-    });
-    match typed.map(|ty| &**ty) {
-        Some(Type::Reference(borrow)) if borrow.mutability.is_some() => {}
-        Some(ty) => {
-            let what = format!("`{name}` takes a parameter of type `&mut ..`");
-            let help = format!("`{wanted}: &mut sqlx::PgConnection`, or another connection");
-            mistakes.push(mistake(ty, what, help));
-        }
-        None => {
-            let bindings = function.bindings();
-            let parameters: Vec<String> =
-                bindings.iter().map(|binding| binding.name.to_string()).collect();
-            let is_mutable = |input: &&syn::FnArg| match input {
-                syn::FnArg::Typed(typed) => {
-                    matches!(&*typed.ty, Type::Reference(borrow) if borrow.mutability.is_some())
+            mistakes.push(mistake(at, what, by_value(input)));
+        } else if let Some(at) = function.counted_in_body(input) {
+            let what = "a detached body may move to another thread, and an `Rc` stays on its own";
+            let help = match input {
+                FnArg::Receiver(_) => "take `self: Arc<Self>`, or remove `detach`".to_owned(),
+                FnArg::Typed(typed) => {
+                    let ty = type_source(&typed.ty).replace("rc::Rc<", "sync::Arc<");
+                    let ty = ty.replace("Rc<", "Arc<");
+                    format!("take `{}: {ty}`, or remove `detach`", source(&typed.pat))
                 }
-                syn::FnArg::Receiver(_) => false,
             };
-            let borrowed =
-                function.sig.inputs.iter().find(is_mutable).and_then(|input| match input {
-                    syn::FnArg::Typed(typed) => Some(source(&typed.pat)),
-                    syn::FnArg::Receiver(_) => None,
-                });
-            let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
-            let listed = match borrowed.as_deref().or(near) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!(
-                    "add a parameter `{wanted}: &mut sqlx::PgConnection`, and the crate: `cargo add \
-                     idempotent-sql`"
-                ),
-            };
-            let what = format!("`{wanted}` is not a parameter of `{}`", function.sig.ident);
-            mistakes.push(mistake(wanted, what, listed));
+            mistakes.push(mistake(at, what, help));
         }
     }
 }
 
-fn owned(input: &syn::FnArg) -> &'static str {
-    match input {
-        syn::FnArg::Receiver(_) => "take `self: Arc<Self>`, or remove `detach`",
-        syn::FnArg::Typed(_) => "take it by value, or remove `detach`",
-    }
-}
-
-/// Refuses return types that cannot be a `Result`, and values that cannot be kept for a replay.
-fn returns(args: &Args, function: &Function, mistakes: &mut Mistakes) {
-    if let Shape::Plain = function.shape {
-        return;
-    }
-    let name = &function.sig.ident;
-    let returns = function.returns();
-    if let ReturnType::Default = function.sig.output {
-        let what = format!("`{name}` returns nothing, but `#[idempotent]` needs a `Result`");
-        mistakes.push(mistake(name, what, "`-> Result<(), idempotent_runtime::Error>`"));
-        return;
-    }
-    if !may_be_result(&returns) {
-        let what = format!("`{name}` does not return a `Result`");
-        let help = match &returns {
-            Type::ImplTrait(_) => {
-                "return the value, and let the handler make a response of it: `-> Result<T, \
-                 idempotent_runtime::Error>`, with the type of the value for `T`"
-                    .to_owned()
-            }
-            ty if is_response(ty) => {
-                let value = answer_in(ty).map_or_else(|| "()".to_owned(), |ty| type_source(&ty));
-                format!(
-                    "return the value, and let the handler make a response of it: `-> \
-                     Result<{value}, idempotent_runtime::Error>`"
-                )
-            }
-            ty => format!("`-> Result<{}, idempotent_runtime::Error>`", type_source(ty)),
-        };
-        mistakes.push(mistake(&returns, what, help));
-        return;
-    }
-    let answers = function::result_types(&returns);
-    if let Some((_, error)) = answers
-        && let Some(parameter) = function.unbounded(error)
-    {
-        let what = format!("`{parameter}` cannot be made from the error of a refused call");
-        let help = format!("add a bound: `{parameter}: From<idempotent_runtime::Error>`");
-        mistakes.push(mistake(error, what, help));
-    }
-    let kept = match &args.mode {
-        None => true,
-        Some(given) => given.ok() == Some(&Mode::Strong),
+/// Help for a parameter that borrows.
+fn by_value(input: &FnArg) -> String {
+    let by_value = match input {
+        FnArg::Receiver(_) => "take `self: Arc<Self>`".to_owned(),
+        FnArg::Typed(typed) => match function::owned(&typed.ty) {
+            Some(ty) => format!("take it by value: `{}: {}`", source(&typed.pat), type_source(&ty)),
+            None => "take it by value".to_owned(),
+        },
     };
-    if !kept {
-        return;
-    }
-    if let Some((value, _)) = answers
-        && let Some(parameter) = function.unbounded(value)
-    {
-        let what = format!("a value of type `{parameter}` cannot be kept for replay");
-        let help = format!(
-            "add bounds: `{parameter}: serde::Serialize + serde::de::DeserializeOwned`, or use `mode = \
-             \"reject\"`"
-        );
-        mistakes.push(mistake(value, what, help));
-    } else if let Some(token) = function.returns_opaque() {
-        let what = "a value of type `impl Trait` cannot be kept for replay";
-        mistakes.push(mistake(token, what, "name the type, or use `mode = \"reject\"`"));
-    } else if let Some(token) = function::borrowed_value(&returns) {
-        let what = "a borrowed value cannot be kept for replay";
-        mistakes.push(mistake(token, what, "return an owned value, or use `mode = \"reject\"`"));
-    }
-}
-
-/// Returns `true` for a tuple with a status or `Json` in it, as handlers of axum return them.
-fn is_response(ty: &Type) -> bool {
-    match ty {
-        Type::Tuple(tuple) => tuple.elems.iter().any(|member| {
-            last_segment(member)
-                .is_some_and(|last| matches!(&*last.ident.to_string(), "StatusCode" | "Json"))
-        }),
-        _ => false,
-    }
-}
-
-/// `T` of the `Json<T>` in a tuple.
-fn answer_in(ty: &Type) -> Option<Type> {
-    let Type::Tuple(tuple) = ty else { return None };
-    tuple.elems.iter().filter_map(last_segment).find_map(|last| match &last.arguments {
-        PathArguments::AngleBracketed(arguments) if last.ident == "Json" => {
-            match arguments.args.first()? {
-                GenericArgument::Type(inner) => Some(inner.clone()),
-                _ => None,
-            }
-        }
-        _ => None,
-    })
-}
-
-fn last_segment(ty: &Type) -> Option<&syn::PathSegment> {
-    match ty {
-        Type::Path(path) => path.path.segments.last(),
-        _ => None,
-    }
-}
-
-/// Returns `true` for a path, which may name a `Result` or an alias of one.
-fn may_be_result(returns: &Type) -> bool {
-    match returns {
-        Type::Group(group) => may_be_result(&group.elem),
-        Type::Paren(paren) => may_be_result(&paren.elem),
-        Type::Path(_) | Type::Macro(_) | Type::Verbatim(_) => true,
-        _ => false,
-    }
+    format!("{by_value}, or remove `detach`")
 }
 
 #[cfg(test)]
@@ -387,8 +255,8 @@ mod tests {
 
     pub(super) fn messages(arguments: TokenStream, item: TokenStream) -> Vec<String> {
         let mut mistakes = Mistakes::default();
-        let args = Args::parse(arguments, &mut mistakes);
-        validate(&args, &Function::parse(&item).unwrap(), &mut mistakes);
+        let args = Args::parse(arguments.clone(), &[], &mut mistakes);
+        validate(&args, &arguments, &Function::parse(&item).unwrap(), &mut mistakes);
         match mistakes.or(()) {
             Ok(()) => Vec::new(),
             Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),

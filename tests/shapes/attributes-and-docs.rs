@@ -21,6 +21,15 @@ async fn inner_attribute(id: u64, unused: u64) -> Result<u64, Error> {
     Ok(id)
 }
 
+#[idempotent(key = "(session, id)", mode = "strong")]
+async fn conditional(
+    #[cfg(all())] session: u64,
+    #[cfg(any())] other: u64,
+    id: u64,
+) -> Result<u64, Error> {
+    Ok(session + id)
+}
+
 /// In a module.
 pub mod orders {
     use super::*;
@@ -37,5 +46,7 @@ pub(crate) async fn main() {
     let created = create(1).await;
     assert_eq!(created.unwrap(), 1);
     assert_eq!(inner_attribute(1, 2).await.unwrap(), 1);
+    assert_eq!(conditional(1, 2).await.unwrap(), 3);
+    assert_eq!(conditional(2, 2).await.unwrap(), 4);
     assert_eq!(orders::create(1).await.unwrap(), 1);
 }

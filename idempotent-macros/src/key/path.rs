@@ -2,14 +2,16 @@
 //!
 //! Nothing in a path can panic: a value that may be missing is an `Option` with `?` at the end.
 
+mod refusal;
+
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, Lit, Member, Token, UnOp};
+use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, Lit, Member, Token};
 
-use crate::list::source;
 use crate::mistake::mistake;
+use crate::source::source;
 use crate::value::{literal, peel};
 
 /// A parameter (or `self`) and the steps that lead from it to the value.
@@ -42,6 +44,28 @@ impl FieldPath {
             Step::Field(Member::Named(field)) => Some(field.to_string()),
             Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
         }
+    }
+
+    /// The field that the path ends in.
+    pub(super) fn last_field(&self) -> Option<String> {
+        match self.steps.last()? {
+            Step::Field(Member::Named(field)) => Some(field.to_string()),
+            Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
+        }
+    }
+
+    /// The path as it is written from another root.
+    pub(crate) fn with_root(&self, root: &str) -> String {
+        let mut text = root.to_owned();
+        for step in &self.steps {
+            match step {
+                Step::Field(Member::Named(field)) => text.push_str(&format!(".{field}")),
+                Step::Field(Member::Unnamed(index)) => text.push_str(&format!(".{}", index.index)),
+                Step::Call(method) => text.push_str(&format!(".{method}()")),
+            }
+        }
+        text.push_str(if self.optional { "?" } else { "" });
+        text
     }
 
     /// Returns `true` if the path is a single identifier.
@@ -100,7 +124,17 @@ impl Reader<'_> {
                     segment.ident.to_string().starts_with(|c: char| c.is_lowercase())
                 };
                 let help = match path.qself.is_none() && path.path.segments.iter().all(is_value) {
+                    true if is_function(path) => {
+                        let method = path.path.segments.last().map(|last| &last.ident);
+                        let call = format!("req.{}()", quote!(#method));
+                        format!("make the function a method: `{}`", self.whole(&call))
+                    }
                     true => format!("for a field: `{}`", self.whole(&text.replace("::", "."))),
+                    false if path.path.segments.last().is_some_and(is_value) => {
+                        let last = path.path.segments.last().map(|last| &last.ident);
+                        let field = self.whole(&format!("req.{}", quote!(#last)));
+                        format!("for a field: `{field}`; for a constant: `{name} = const {text}`")
+                    }
                     false => format!("for a constant: `{name} = const {text}`"),
                 };
                 Err(mistake(path, what, help))
@@ -128,7 +162,22 @@ impl Reader<'_> {
                     "`{method}` takes `{receiver}` away from the body, and a key only borrows it"
                 );
                 let cloned = self.whole(&format!("{receiver}.clone().{method}()"));
-                return Err(mistake(method, what, format!("`{cloned}`")));
+                let help = match text {
+                    // The text itself is a key.
+                    "into_bytes" | "into_string" | "into_boxed_str" => {
+                        format!("`{}`, or `{cloned}`", self.whole(&receiver))
+                    }
+                    _ => {
+                        let field = self.whole(&format!("{receiver}.0"));
+                        let borrowing = text.trim_start_matches("into_");
+                        let borrowing = self.whole(&format!("{receiver}.{borrowing}()"));
+                        format!(
+                            "name a field, as in `{field}`, or a method that takes `&self`, as in \
+                             `{borrowing}`; a copy of a type that is `Clone`: `{cloned}`"
+                        )
+                    }
+                };
+                return Err(mistake(method, what, help));
             }
             _ => {}
         }
@@ -167,199 +216,6 @@ impl Reader<'_> {
         format!("add a method that returns the whole as an `Option`, and call it: `{call}`")
     }
 
-    /// The error for an expression that is not a path.
-    fn refuse(&self, expr: &Expr) -> syn::Error {
-        let name = self.name;
-        match expr {
-            Expr::Try(optional) => mistake(
-                optional.question_token,
-                format!("`?` goes once, at the end of a path in `{name}`"),
-                match unwrap(&optional.expr) {
-                    Expr::Path(_) => {
-                        format!("`{}`", self.optional(&source(self.whole).replace([' ', '?'], "")))
-                    }
-                    inner => self.own_option(&source(inner)),
-                },
-            ),
-            Expr::Await(wait) => mistake(
-                wait.await_token,
-                format!("`{name}` cannot use `.await`"),
-                "await it in the caller and pass the value as a parameter",
-            ),
-            Expr::Lit(lit) => {
-                let text = source(lit);
-                let help = match (self.place, &lit.lit) {
-                    (Place::Whole, Lit::Bool(_)) => {
-                        let what = format!("`{name}` is not a switch");
-                        return mistake(lit, what, format!("`{name} = \"{}\"`", example(name)));
-                    }
-                    (Place::Whole, _) => format!("`{name} = const {text}`"),
-                    (Place::Hole, Lit::Int(_)) => {
-                        let what = format!("`{{{text}}}` does not stand for an argument");
-                        return mistake(lit, what, "name a field of a parameter: `{req.order_id}`");
-                    }
-                    (_, Lit::Str(fixed)) => {
-                        format!(
-                            "put fixed text in a template: `{name} = \"{}:{{req.id}}\"`",
-                            fixed.value()
-                        )
-                    }
-                    _ => format!("put fixed text in a template: `{name} = \"{text}:{{req.id}}\"`"),
-                };
-                mistake(lit, format!("`{text}` is the same for every call"), help)
-            }
-            Expr::Tuple(tuple) => {
-                let members = tuple.elems.iter().map(source).collect::<Vec<_>>().join(", ");
-                let help = match self.place {
-                    Place::Hole => {
-                        format!("one hole each: {}", holes(tuple.elems.iter().map(source)))
-                    }
-                    _ => format!("name the members one after the other: `{members}`"),
-                };
-                mistake(tuple, "a tuple cannot stand inside another key", help)
-            }
-            Expr::Reference(reference) => mistake(
-                reference.and_token,
-                format!("`{name}` is taken by reference without `&`"),
-                format!("`{name} = {}`", source(&reference.expr)),
-            ),
-            Expr::Unary(unary) => {
-                let op = source(&unary.op);
-                let help = match unary.op {
-                    UnOp::Deref(_) => format!("`{name} = {}`", source(&unary.expr)),
-                    _ => self.own_method(&source(&unary.expr)),
-                };
-                mistake(unary.op, format!("`{name}` cannot use the operator `{op}`"), help)
-            }
-            Expr::Binary(binary) => {
-                let op = source(&binary.op).trim().to_owned();
-                let operands: [&Expr; 2] = [&binary.left, &binary.right];
-                let is_word = |expr: &&Expr| matches!(unwrap(expr), Expr::Path(_));
-                let is_field = |expr: &&Expr| matches!(unwrap(expr), Expr::Field(_));
-                let help = match concatenation(binary) {
-                    Some(template) => {
-                        format!("a template puts text together: `{name} = \"{template}\"`")
-                    }
-                    None if operands.iter().all(is_word) && self.place == Place::Whole => {
-                        let text = source(binary).replace(' ', "");
-                        let fixed = format!("`{name} = const \"{text}\"`");
-                        match name == "key" {
-                            true => format!(
-                                "a key tells calls apart, and a name operations: `name = \
-                                 \"{text}\", key = \"req.order_id\"`; for one key of all calls: \
-                                 {fixed}"
-                            ),
-                            false => format!("for a fixed value: {fixed}"),
-                        }
-                    }
-                    None if operands.iter().all(is_field) => format!(
-                        "for several parts: `{name} = ({}, {})`",
-                        source(&binary.left),
-                        source(&binary.right)
-                    ),
-                    None => self.own_method(&source(&binary.left)),
-                };
-                mistake(binary.op, format!("`{name}` cannot use the operator `{op}`"), help)
-            }
-            Expr::Cast(cast) => {
-                let (as_token, ty) = (&cast.as_token, &cast.ty);
-                let help = format!("all integers are keys: `{name} = {}`", source(&cast.expr));
-                mistake(quote!(#as_token #ty), format!("`{name}` cannot cast"), help)
-            }
-            Expr::Call(call) if call.args.is_empty() => mistake(
-                call,
-                format!("`{}` does not depend on the arguments of the call", source(call)),
-                format!(
-                    "a repeat call has to give the same {name}, so take it from the request: `{}`",
-                    self.whole(match self.place {
-                        Place::Whole => example(name),
-                        Place::Member | Place::Hole => "req.order_id",
-                    })
-                ),
-            ),
-            Expr::Call(call) => mistake(
-                &call.func,
-                format!("`{name}` cannot call the function `{}`", source(&call.func)),
-                self.own_method(&call.args.first().map(source).unwrap_or_default()),
-            ),
-            Expr::Array(array) => {
-                let member = |expr: &Expr| match literal(expr) {
-                    Some(Lit::Str(text)) => text.value(),
-                    _ => source(expr),
-                };
-                let members = array.elems.iter().map(member).collect::<Vec<_>>().join(", ");
-                let help = match array.elems.len() {
-                    1 => format!("`{}`", self.whole(&members)),
-                    _ => format!("several parts are a tuple: `{name} = \"({members})\"`"),
-                };
-                mistake(array, format!("`{name}` cannot hold an array"), help)
-            }
-            Expr::Macro(call) => mistake(
-                &call.mac.path,
-                format!("`{name}` cannot use the macro `{}!`", source(&call.mac.path)),
-                self.in_place_of_macro(&call.mac),
-            ),
-            Expr::Closure(closure) => match unwrap(&closure.body) {
-                body @ (Expr::Field(_) | Expr::MethodCall(_) | Expr::Path(_)) => mistake(
-                    closure,
-                    format!("`{name}` is a path, and not a closure that returns one"),
-                    format!("`{}`", self.whole(&source(body))),
-                ),
-                _ => self.not_a_path(closure, "a closure"),
-            },
-            Expr::Infer(infer) => mistake(
-                infer,
-                "`_` is not the name of a parameter",
-                format!("give the parameter a name, as in `id: u64`, and use it: `{name} = id`"),
-            ),
-            Expr::If(_) | Expr::Match(_) | Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) => {
-                self.not_a_path(expr, "control flow")
-            }
-            Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => {
-                self.not_a_path(expr, "control flow")
-            }
-            Expr::Block(_)
-            | Expr::Unsafe(_)
-            | Expr::Async(_)
-            | Expr::TryBlock(_)
-            | Expr::Const(_) => self.not_a_path(expr, "a block"),
-            _ => self.not_a_path(expr, "such an expression"),
-        }
-    }
-
-    fn in_place_of_macro(&self, mac: &syn::Macro) -> String {
-        let name = self.name;
-        if mac.path.is_ident("env") || mac.path.is_ident("option_env") {
-            let value = source(mac);
-            return format!(
-                "for a value that is fixed when compiling: `const JOB: &str = {value};` and `{name} \
-                 = const JOB`"
-            );
-        }
-        let template = formatted(&mac.tokens);
-        let template = template.as_deref().unwrap_or("order:{req.order_id}");
-        format!("a template puts text together: `{name} = \"{template}\"`")
-    }
-
-    fn not_a_path(&self, at: impl ToTokens, kind: &str) -> syn::Error {
-        let name = self.name;
-        mistake(at, format!("`{name}` cannot hold {kind}"), self.own_method(""))
-    }
-
-    /// Help for a computation. `receiver` is the expression that it starts from.
-    fn own_method(&self, receiver: &str) -> String {
-        let root = root_of(receiver);
-        let (method, call) = match self.name == "fingerprint" {
-            true => ("a method without arguments, which may return a `Fingerprint`,", "payload()"),
-            false => ("a method without arguments", "idempotency_key()"),
-        };
-        format!(
-            "add {method} and call it: `{}`; or compute the value in the caller, and pass it as a \
-             parameter",
-            self.whole(&format!("{root}.{call}"))
-        )
-    }
-
     /// The path with `?`, as it is written in its place.
     fn optional(&self, path: &str) -> String {
         self.whole(&format!("{path}?"))
@@ -373,6 +229,13 @@ impl Reader<'_> {
             Place::Hole => format!("{{{path}}}"),
         }
     }
+}
+
+/// Returns `true` for the path of a function that makes keys, by its name.
+fn is_function(path: &ExprPath) -> bool {
+    let name = path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+    let verbs = ["make_", "get_", "build_", "compute_", "derive_", "hash_"];
+    name.contains("key") || verbs.iter().any(|verb| name.starts_with(verb))
 }
 
 /// A value for an argument that takes a key expression.
@@ -393,35 +256,6 @@ fn root_of(path: &str) -> &str {
     }
 }
 
-/// The template for a concatenation of strings: `order:{req.id}` for `"order:" + req.id`.
-fn concatenation(binary: &syn::ExprBinary) -> Option<String> {
-    fn pieces(expr: &Expr, template: &mut String) -> Option<()> {
-        match unwrap(expr) {
-            Expr::Binary(binary) if matches!(binary.op, syn::BinOp::Add(_)) => {
-                pieces(&binary.left, template)?;
-                pieces(&binary.right, template)
-            }
-            Expr::Reference(reference) => pieces(&reference.expr, template),
-            expr => {
-                match literal(expr) {
-                    Some(Lit::Str(text)) => {
-                        template.push_str(&text.value().replace('{', "{{").replace('}', "}}"));
-                    }
-                    Some(Lit::Char(letter)) => template.push(letter.value()),
-                    Some(_) => return None,
-                    None => template.push_str(&format!("{{{}}}", source(expr))),
-                }
-                Some(())
-            }
-        }
-    }
-    let mut template = String::new();
-    pieces(&Expr::Binary(binary.clone()), &mut template)?;
-    // Without fixed text it may as well be a sum.
-    let is_text = template.split(['{', '}']).step_by(2).any(|text| !text.is_empty());
-    is_text.then_some(template)
-}
-
 /// The template for the arguments of `format!`: `order:{req.id}` for `"order:{}", req.id`.
 pub(crate) fn formatted(arguments: &TokenStream) -> Option<String> {
     let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
@@ -436,11 +270,6 @@ pub(crate) fn formatted(arguments: &TokenStream) -> Option<String> {
     }
     // Without fixed text or a path in it, there is nothing to put together.
     template.contains('{').then_some(template)
-}
-
-fn holes(members: impl Iterator<Item = String>) -> String {
-    let holes: Vec<_> = members.map(|member| format!("{{{member}}}")).collect();
-    format!("`{}`", holes.join(":"))
 }
 
 /// The expression without parentheses and invisible groups.

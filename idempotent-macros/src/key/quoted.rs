@@ -9,9 +9,9 @@ pub(crate) fn parse<T: Parse>(literal: &LitStr) -> syn::Result<T> {
     parse_text(&literal.value(), literal.span())
 }
 
-/// Parses `text`; every token points at `span` and resolves at the call site of the attribute.
+/// Parses `text`; every token points at `span` and resolves as the literal would. For names that are
+/// as the user's own, the compiler proposes similar ones.
 pub(super) fn parse_text<T: Parse>(text: &str, span: Span) -> syn::Result<T> {
-    let span = Span::call_site().located_at(span);
     let tokens: TokenStream = text.parse().map_err(|error| syn::Error::new(span, error))?;
     syn::parse2(respan(tokens, span))
 }

@@ -15,10 +15,25 @@ pub(super) fn read(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
             Piece::Hole(_) => "",
         });
         let text: String = text.collect();
+        if let Some(holes) = doubled(&template.value()) {
+            let what = "doubled braces are text, and no holes";
+            let help =
+                format!("`{name} = \"{holes}\"`, or for the text `{name} = const \"{text}\"`");
+            return Err(mistake(template, what, help));
+        }
         let help = format!("`{name} = \"order:{{req.order_id}}\"`, or `{name} = const \"{text}\"`");
         return Err(mistake(template, format!("the template in `{name}` has no holes"), help));
     }
     Ok(pieces)
+}
+
+/// `order:{id}` for `order:{{id}}`, as other template languages have it.
+fn doubled(template: &str) -> Option<String> {
+    let inside = template.split_once("{{")?.1.split_once("}}")?.0;
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ' ');
+    let holes =
+        template.replace("{{", "{").replace("}}", "}").replace("{ ", "{").replace(" }", "}");
+    (!inside.trim().is_empty() && inside.chars().all(is_path)).then_some(holes)
 }
 
 /// Reads a text for people, in which there may be no holes and no part is optional.
@@ -29,7 +44,16 @@ pub(super) fn read_message(name: &Ident, template: &LitStr) -> syn::Result<Vec<P
             && path.optional
         {
             let what = format!("`{name}` shows values, and an `Option` may have none");
-            let help = "add a method that returns the text, and call it: `{req.reference()}`";
+            let help = match path.last_field() {
+                Some(field) if path.steps.len() == 1 => {
+                    let root = &path.root;
+                    format!(
+                        "add a method that returns the text, and call it: `{{{root}.{field}_text()}}`"
+                    )
+                }
+                _ => "add a method that returns the text, and call it: `{req.reference()}`"
+                    .to_owned(),
+            };
             return Err(mistake(template, what, help));
         }
     }
@@ -37,6 +61,10 @@ pub(super) fn read_message(name: &Ident, template: &LitStr) -> syn::Result<Vec<P
 }
 
 fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
+    if let Some((hole, named)) = named(&template.value()) {
+        let what = format!("`{hole}` does not name a parameter");
+        return Err(mistake(template, what, format!("`{name} = \"{named}\"`")));
+    }
     let mut mistakes = Mistakes::default();
     let mut pieces = Vec::new();
     let mut text = String::new();
@@ -60,6 +88,10 @@ fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
                     .filter(|_| brace == '{')
                     .map(|(_, rest)| rest.find(|c| !is_path(c)).map_or(rest, |end| &rest[..end]));
                 let help = match open.filter(|path| !path.is_empty()) {
+                    None if without_stray(&text).is_some() => format!(
+                        "remove it: `{name} = \"{}\"`; for a brace as text, double it: `}}}}`",
+                        without_stray(&text).unwrap_or_default()
+                    ),
                     Some(path) => format!("`{{{path}}}`, or for a brace as text `{{{{`"),
                     None => format!("for a brace as text, double it: `{brace}{brace}`"),
                 };
@@ -73,20 +105,57 @@ fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
     mistakes.or(pieces)
 }
 
-fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::FieldPath> {
-    if hole.trim().is_empty() {
-        let what = format!("`{{{hole}}}` is empty");
-        return Err(mistake(template, what, "name a field: `{req.order_id}`"));
+/// `user:{user}` for `user:{user}}`: the template without the closing braces that close nothing, if
+/// that leaves holes.
+fn without_stray(template: &str) -> Option<String> {
+    let (mut clean, mut depth, mut holes) = (String::new(), 0, 0);
+    for letter in template.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 0 => continue,
+            '}' => (depth, holes) = (depth - 1, holes + 1),
+            _ => {}
+        }
+        clean.push(letter);
     }
+    let is_sound = split(&clean).all(|part| part.is_ok());
+    (holes > 0 && depth == 0 && is_sound && clean != template).then_some(clean)
+}
+
+fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::FieldPath> {
     if let Some((path, _)) = hole.split_once(':').filter(|(_, format)| !format.starts_with(':')) {
         let what = format!("`{{{hole}}}` cannot have a format");
         return Err(mistake(template, what, format!("`{{{}}}`", path.trim())));
     }
     let expr: Expr = quoted::parse_text(hole, template.span()).map_err(|_| {
+        if let Some((what, closed)) = super::unclosed(hole) {
+            return mistake(template, what, format!("`{{{closed}}}`"));
+        }
         let what = format!("`{{{hole}}}` is not a field path");
         mistake(template, what, "name a field: `{req.order_id}`")
     })?;
     path::read(name, &expr, Place::Hole)
+}
+
+/// The template with paths in the place of `{}` and `{0}`, if it has such holes.
+fn named(template: &str) -> Option<(String, String)> {
+    const FIELDS: [&str; 3] = ["req.order_id", "req.item", "req.user"];
+    let mut first = None;
+    let mut count = 0;
+    let mut named = String::new();
+    for part in split(template) {
+        match part.ok()? {
+            Part::Text(text) => named.push_str(&text.replace('{', "{{").replace('}', "}}")),
+            Part::Hole(hole) if hole.trim().chars().all(|c| c.is_ascii_digit()) => {
+                let at = hole.trim().parse().unwrap_or(count);
+                named.push_str(&format!("{{{}}}", FIELDS[at % FIELDS.len()]));
+                count += 1;
+                first.get_or_insert_with(|| format!("{{{hole}}}"));
+            }
+            Part::Hole(hole) => named.push_str(&format!("{{{hole}}}")),
+        }
+    }
+    Some((first?, named))
 }
 
 enum Part<'a> {

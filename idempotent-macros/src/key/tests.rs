@@ -34,29 +34,35 @@ fn refuses_with(value: Expr, what: &str) {
 #[test]
 fn field_paths_read_the_same_quoted_and_bare() {
     for (text, expected) in [
-        ("req", "p::__private::key(&req)"),
-        ("req.order_id", "p::__private::key(&req.order_id)"),
-        ("self.tenant", "p::__private::key(&self.tenant)"),
-        ("pair.0", "p::__private::key(&pair.0)"),
-        ("pair.0.1", "p::__private::key(&pair.0.1)"),
-        ("req.id()", "p::__private::key(&(* &req).id())"),
-        ("req.a().b().c", "p::__private::key(&(* &req).a().b().c)"),
-        ("req.clone().into_id()", "p::__private::key(&(* &req).clone().into_id())"),
+        ("req", "__idempotent_private::key(&req)"),
+        ("req.order_id", "__idempotent_private::key(&req.order_id)"),
+        ("self.tenant", "__idempotent_private::key(&self.tenant)"),
+        ("pair.0", "__idempotent_private::key(&pair.0)"),
+        ("pair.0.1", "__idempotent_private::key(&pair.0.1)"),
+        ("req.id()", "__idempotent_private::key(&(* &req).id())"),
+        ("req.a().b().c", "__idempotent_private::key(&(* &req).a().b().c)"),
+        ("req.clone().into_id()", "__idempotent_private::key(&(* &req).clone().into_id())"),
         (
             "req.items.first()?",
-            "p::__private::optional_key(p::__private::option(&(* &req).items.first()))",
+            "__idempotent_private::optional_key(__idempotent_private::option(&(* &req).items.first()))",
         ),
-        ("(req.order_id)", "p::__private::key(&req.order_id)"),
-        ("req.reference?", "p::__private::optional_key(p::__private::option(&req.reference))"),
+        ("(req.order_id)", "__idempotent_private::key(&req.order_id)"),
+        (
+            "req.reference?",
+            "__idempotent_private::optional_key(__idempotent_private::option(&req.reference))",
+        ),
         (
             "req.reference()?",
-            "p::__private::optional_key(p::__private::option(&(* &req).reference()))",
+            "__idempotent_private::optional_key(__idempotent_private::option(&(* &req).reference()))",
         ),
-        ("(req.user, req.seq)", "p::__private::tuple().part(&req.user).part(&req.seq).finish()"),
-        ("(req.user,)", "p::__private::tuple().part(&req.user).finish()"),
+        (
+            "(req.user, req.seq)",
+            "__idempotent_private::tuple().part(&req.user).part(&req.seq).finish()",
+        ),
+        ("(req.user,)", "__idempotent_private::tuple().part(&req.user).finish()"),
         (
             "(req.user, req.seq?)",
-            "p::__private::tuple().part(&req.user).optional(p::__private::option(&req.seq)).finish()",
+            "__idempotent_private::tuple().part(&req.user).optional(__idempotent_private::option(&req.seq)).finish()",
         ),
     ] {
         accepts(parse_quote!(#text), expected);
@@ -68,22 +74,22 @@ fn field_paths_read_the_same_quoted_and_bare() {
 fn templates_are_text_and_holes() {
     accepts(
         parse_quote!("user:{req.user_id}:order:{req.order_id}"),
-        "p::__private::template().text(\"user:\").part(&req.user_id).text(\":order:\").part(&req.order_id).finish()",
+        "__idempotent_private::template().text(\"user:\").part(&req.user_id).text(\":order:\").part(&req.order_id).finish()",
     );
-    accepts(parse_quote!("{req.id}"), "p::__private::template().part(&req.id).finish()");
+    accepts(parse_quote!("{req.id}"), "__idempotent_private::template().part(&req.id).finish()");
     accepts(
         parse_quote!("{ req.id }!"),
-        "p::__private::template().part(&req.id).text(\"!\").finish()",
+        "__idempotent_private::template().part(&req.id).text(\"!\").finish()",
     );
-    accepts(parse_quote!("{a}{b}"), "p::__private::template().part(&a).part(&b).finish()");
+    accepts(parse_quote!("{a}{b}"), "__idempotent_private::template().part(&a).part(&b).finish()");
     accepts(
         parse_quote!("x:{req.id?}"),
-        "p::__private::template().text(\"x:\").optional(p::__private::option(&req.id)).finish()",
+        "__idempotent_private::template().text(\"x:\").optional(__idempotent_private::option(&req.id)).finish()",
     );
-    accepts(parse_quote!("{pair.0}"), "p::__private::template().part(&pair.0).finish()");
+    accepts(parse_quote!("{pair.0}"), "__idempotent_private::template().part(&pair.0).finish()");
     accepts(
         parse_quote!("{req.item.sku()}"),
-        "p::__private::template().part(&(* &req).item.sku()).finish()",
+        "__idempotent_private::template().part(&(* &req).item.sku()).finish()",
     );
 }
 
@@ -91,16 +97,19 @@ fn templates_are_text_and_holes() {
 fn doubled_braces_are_text() {
     accepts(
         parse_quote!("{{{req.id}}}"),
-        "p::__private::template().text(\"{\").part(&req.id).text(\"}\").finish()",
+        "__idempotent_private::template().text(\"{\").part(&req.id).text(\"}\").finish()",
     );
-    accepts(parse_quote!("a{{b}}{c}"), "p::__private::template().text(\"a{b}\").part(&c).finish()");
+    accepts(
+        parse_quote!("a{{b}}{c}"),
+        "__idempotent_private::template().text(\"a{b}\").part(&c).finish()",
+    );
 }
 
 #[test]
 fn constants_need_the_word() {
-    accepts(parse_quote!(const { "nightly" }), "p::__private::key(\"nightly\")");
-    accepts(parse_quote!(const { 42 }), "p::__private::key(&42)");
-    accepts(parse_quote!(const { jobs::NIGHTLY }), "p::__private::key(&jobs::NIGHTLY)");
+    accepts(parse_quote!(const { "nightly" }), "__idempotent_private::key(\"nightly\")");
+    accepts(parse_quote!(const { 42 }), "__idempotent_private::key(&42)");
+    accepts(parse_quote!(const { jobs::NIGHTLY }), "__idempotent_private::key(&jobs::NIGHTLY)");
     refuses(parse_quote!(42), "`42` is the same for every call", "`key = const 42`");
     refuses(
         parse_quote!(jobs::NIGHTLY),
@@ -117,6 +126,49 @@ fn constants_need_the_word() {
         parse_quote!("const NIGHTLY"),
         "`const NIGHTLY` is not a field path",
         "write it without the quotes: `key = const NIGHTLY`",
+    );
+    refuses(
+        parse_quote!("const nightly"),
+        "`const nightly` is not a field path",
+        "`const` stands before the quotes: `key = const \"nightly\"`",
+    );
+}
+
+#[test]
+fn a_parenthesis_without_its_counterpart_is_answered_with_both() {
+    for (text, what, closed) in [
+        ("(user, seq", "`(` without `)`", "(user, seq)"),
+        ("user, seq)", "`)` without `(`", "(user, seq)"),
+        ("[user, seq", "`[` without `]`", "(user, seq)"),
+        ("req.id(", "`(` without `)`", "req.id()"),
+        ("(req.id", "`(` without `)`", "req.id"),
+        ("(req.id, (seq", "`(` without `)`", "(req.id, seq)"),
+    ] {
+        refuses(parse_quote!(#text), what, &format!("`key = \"{closed}\"`"));
+    }
+}
+
+#[test]
+fn functions_are_called_in_the_caller() {
+    refuses(
+        parse_quote!("current_user()"),
+        "`current_user()` does not depend on the arguments of the call",
+        "call it in the caller, and pass the value as a parameter `current_user`: `key = current_user`",
+    );
+    refuses(
+        parse_quote!((session::get_user().id, seq)),
+        "`session::get_user()` does not depend on the arguments of the call",
+        "call it in the caller, and pass the value as a parameter `user`: `user.id`",
+    );
+    refuses(
+        parse_quote!(tenant::current()),
+        "`tenant::current()` does not depend on the arguments of the call",
+        "call it in the caller, and pass the value as a parameter `tenant`: `key = tenant`",
+    );
+    refuses(
+        parse_quote!(Uuid::new_v4()),
+        "`Uuid::new_v4()` does not depend on the arguments of the call",
+        "a repeat call has to give the same key, so take it from the request: `key = req.order_id`",
     );
 }
 
@@ -154,7 +206,9 @@ fn computations_are_refused() {
         "`key` cannot hold control flow",
     );
     refuses_with(parse_quote!(return a), "`key` cannot hold control flow");
-    refuses_with(parse_quote!({ req.id }), "`key` cannot hold a block");
+    refuses(parse_quote!({ req.id }), "`key` cannot hold a block", "`key = req.id`");
+    refuses_with(parse_quote!({ 1 }), "`key` cannot hold a block");
+    refuses_with(parse_quote!(order - { req.id }), "a template in `key` stands in quotes");
     refuses_with(parse_quote!(|| req.id + 1), "`key` cannot hold a closure");
     refuses_with(parse_quote!(format!("{}", req.id)), "`key` cannot use the macro `format!`");
     refuses_with(parse_quote!(req.get("id")), "`key` cannot give `get` arguments");
@@ -211,11 +265,12 @@ fn what_can_panic_is_answered_with_a_question_mark() {
 }
 
 #[test]
-fn methods_that_take_their_value_are_answered_with_a_clone() {
+fn methods_that_take_their_value_are_answered_with_those_that_borrow() {
     refuses(
         parse_quote!(req.into_id()),
         "`into_id` takes `req` away from the body, and a key only borrows it",
-        "`key = req.clone().into_id()`",
+        "name a field, as in `key = req.0`, or a method that takes `&self`, as in `key = req.id()`; a copy \
+         of a type that is `Clone`: `key = req.clone().into_id()`",
     );
 }
 
@@ -228,6 +283,11 @@ fn keys_of_other_languages_are_translated() {
     );
     refuses(parse_quote!("#req.id"), "`#req.id` is written without `#`", "`key = \"req.id\"`");
     refuses(parse_quote!(req::id), "`req::id` is not a parameter", "for a field: `key = req.id`");
+    refuses(
+        parse_quote!(keys::order_key),
+        "`keys::order_key` is not a parameter",
+        "make the function a method: `key = req.order_key()`",
+    );
     refuses(
         parse_quote!([req.a, req.b]),
         "`key` cannot hold an array",
@@ -257,7 +317,7 @@ fn keys_of_other_languages_are_translated() {
         parse_quote!("nightly-report"),
         "`key` cannot use the operator `-`",
         "a key tells calls apart, and a name operations: `name = \"nightly-report\", key = \
-         \"req.order_id\"`; for one key of all calls: `key = const \"nightly-report\"`",
+         \"req.order_id\"`; for one key of all calls: `key = const \"nightly-report\"`; with a parameter in it: `key = \"nightly-{report}\"`",
     );
     refuses(parse_quote!(true), "`key` is not a switch", "`key = \"req.order_id\"`");
     refuses_with(
@@ -267,8 +327,8 @@ fn keys_of_other_languages_are_translated() {
     refuses_with(parse_quote!("_"), "`_` is not the name of a parameter");
     refuses(
         parse_quote!("order-{0}"),
-        "`{0}` does not stand for an argument",
-        "name a field of a parameter: `{req.order_id}`",
+        "`{0}` does not name a parameter",
+        "`key = \"order-{req.order_id}\"`",
     );
     refuses(
         parse_quote!("order:" + req.id),
@@ -301,14 +361,22 @@ fn broken_templates_are_refused() {
     );
     refuses(parse_quote!("user:{"), "`{` without `}`", &double('{'));
     refuses(parse_quote!("user:req.id}"), "`}` without `{`", &double('}'));
-    refuses(parse_quote!("user:{}"), "`{}` is empty", "name a field: `{req.order_id}`");
-    refuses(parse_quote!("user:{ }"), "`{ }` is empty", "name a field: `{req.order_id}`");
+    refuses(
+        parse_quote!("user:{}"),
+        "`{}` does not name a parameter",
+        "`key = \"user:{req.order_id}\"`",
+    );
+    refuses(
+        parse_quote!("user:{ }"),
+        "`{ }` does not name a parameter",
+        "`key = \"user:{req.order_id}\"`",
+    );
     refuses(parse_quote!("{req.id:?}"), "`{req.id:?}` cannot have a format", "`{req.id}`");
     refuses(parse_quote!("{a b}"), "`{a b}` is not a field path", "name a field: `{req.order_id}`");
     refuses(
         parse_quote!("{{nightly}}"),
-        "the template in `key` has no holes",
-        "`key = \"order:{req.order_id}\"`, or `key = const \"{nightly}\"`",
+        "doubled braces are text, and no holes",
+        "`key = \"{nightly}\"`, or for the text `key = const \"{nightly}\"`",
     );
     refuses(
         parse_quote!("{(req.a, req.b)}"),
@@ -330,14 +398,14 @@ fn nested_tuples_are_answered_flat() {
 #[test]
 fn all_mistakes_of_a_tuple_and_a_template_are_reported() {
     assert_eq!(read(&parse_quote!((req.a + 1, req.b.await, req.c))).unwrap_err().len(), 2);
-    assert_eq!(read(&parse_quote!("{}:{a b}:{c}")).unwrap_err().len(), 2);
+    assert_eq!(read(&parse_quote!("{a + 1}:{a b}:{c}")).unwrap_err().len(), 2);
 }
 
 #[test]
 fn literals_from_macro_rules_are_peeled() {
     let text: Expr = parse_quote!("req.id");
     let group = proc_macro2::Group::new(proc_macro2::Delimiter::None, quote!(#text));
-    accepts(syn::parse2(quote!(#group)).unwrap(), "p::__private::key(&req.id)");
+    accepts(syn::parse2(quote!(#group)).unwrap(), "__idempotent_private::key(&req.id)");
 }
 
 #[test]
@@ -389,7 +457,8 @@ fn mistakes_in_a_fingerprint_offer_a_payload() {
     let own_method = |call: &str| {
         format!(
             "add a method without arguments, which may return a `Fingerprint`, and call it: \
-             `fingerprint = {call}`; or compute the value in the caller, and pass it as a parameter"
+             `fingerprint = {call}`; or compute the value in the caller, and pass it as a parameter \
+             `payload`: `fingerprint = payload`"
         )
     };
     refuses(
@@ -400,7 +469,10 @@ fn mistakes_in_a_fingerprint_offer_a_payload() {
     refuses(
         parse_quote!(order.amount * 100),
         "`fingerprint` cannot use the operator `*`",
-        &own_method("order.payload()"),
+        &format!(
+            "without the computation: `fingerprint = order.amount`; or {}",
+            own_method("order.payload()")
+        ),
     );
     refuses(
         parse_quote!(|order| hash(&order)),
@@ -413,7 +485,8 @@ fn mistakes_in_a_fingerprint_offer_a_payload() {
         "`fingerprint = order.amount`",
     );
     let example = "`fingerprint = \"(req.amount, req.currency)\"`";
-    refuses(parse_quote!(""), "`fingerprint` is empty", example);
+    let empty = format!("leave it out; for a field: {example}");
+    refuses(parse_quote!(""), "`fingerprint` is empty", &empty);
     refuses(parse_quote!(true), "`fingerprint` is not a switch", example);
     refuses(
         parse_quote!(now()),

@@ -84,11 +84,13 @@ impl Key {
         quote!(#and #root #(#steps)*)
     }
 
-    /// Resolves a name of a quoted key to the parameter of that name, regardless of macro hygiene.
+    /// Resolves a name to the parameter of that name, regardless of macro hygiene. Of several
+    /// parameters, which only hygiene tells apart, a name without quotes means its own.
     fn resolve(&self, name: &Ident, bindings: &[Binding]) -> Ident {
         let mut name = name.clone();
-        if let Some(binding) = bindings.iter().find(|binding| binding.name == name)
-            && self.quoted.is_some()
+        let mut named = bindings.iter().filter(|binding| binding.name == name);
+        if let Some(binding) = named.next()
+            && (self.quoted.is_some() || named.next().is_none())
         {
             name.set_span(binding.name.span().located_at(name.span()));
         }

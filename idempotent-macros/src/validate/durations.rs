@@ -2,9 +2,10 @@
 //! it evaluates the site.
 
 use proc_macro2::Ident;
+use syn::Expr;
 
-use super::named;
-use crate::args::Args;
+use super::{constants, named};
+use crate::args::{self, Args};
 use crate::function::Function;
 use crate::mistake::{Mistakes, mistake};
 use crate::value::{Given, Length, Wait};
@@ -35,24 +36,25 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
             "a lease is short and renewed up to `max_run`: `lease = \"30s\", max_run = \"1h\"`";
         mistakes.push(mistake(name, what, help));
     }
-    let words = [
-        word(&args.expire, Length::word),
-        word(&args.lease, Length::word),
-        word(&args.max_run, Length::word),
-        word(&args.wait, Wait::word),
+    let constants = [
+        constant(&args.expire, Length::constant),
+        constant(&args.lease, Length::constant),
+        constant(&args.max_run, Length::constant),
+        constant(&args.wait, Wait::constant),
     ];
-    let bindings = function.bindings();
-    for (name, word) in words.into_iter().flatten() {
-        if bindings.iter().any(|binding| binding.name == *word) {
-            let what = format!("`{word}` is a parameter, and `{name}` is the same for every call");
-            let help = match name == "expire" {
-                true => "choose it from the value: `expire_with = retention`, with \
-                         `fn retention(value: &Order) -> Duration`"
-                    .to_owned(),
-                false => format!("use a constant: `{name} = \"30s\"`"),
-            };
-            mistakes.push(mistake(word, what, help));
-        }
+    for (name, constant) in constants.into_iter().flatten() {
+        let Some(parameter) = constants::parameter_in(constant, function) else { continue };
+        let what = format!("`{name}` is a constant, and cannot read the parameter `{parameter}`");
+        let help = match name == "expire" {
+            true => {
+                "`expire = \"5m\"`; or choose it from the value: `expire_with = retention`, with \
+                     `fn retention(value: &Order) -> Duration`"
+                    .to_owned()
+            }
+            false => args::find(&name.to_string())
+                .map_or_else(String::new, |known| format!("`{}`", known.example)),
+        };
+        mistakes.push(mistake(parameter, what, help));
     }
 }
 
@@ -60,10 +62,10 @@ fn millis(given: &Option<Given<Length>>) -> Option<u64> {
     given.as_ref()?.ok()?.millis()
 }
 
-fn word<T>(
+fn constant<T>(
     given: &Option<Given<T>>,
-    word: impl Fn(&T) -> Option<&Ident>,
-) -> Option<(&Ident, &Ident)> {
+    constant: impl Fn(&T) -> Option<&Expr>,
+) -> Option<(&Ident, &Expr)> {
     let given = given.as_ref()?;
-    Some((&given.name, word(given.ok()?)?))
+    Some((&given.name, constant(given.ok()?)?))
 }

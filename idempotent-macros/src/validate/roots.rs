@@ -9,6 +9,7 @@ use crate::key_types::NoKey;
 use crate::mistake::{Mistakes, mistake};
 use crate::suggest::{nearest, quoted_list};
 use crate::value::Message;
+use crate::words;
 
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     for given in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
@@ -66,7 +67,13 @@ impl Unknown<'_> {
         match text.as_str() {
             "self" => {
                 let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
-                return (what, listed);
+                let help = match parameters {
+                    [only] if !self.is_scalar() && !path.is_word() => {
+                        format!("did you mean `{}`?", self.written(&path.with_root(only)))
+                    }
+                    _ => listed,
+                };
+                return (what, help);
             }
             "result" | "response" | "answer" | "returned" => {
                 let what =
@@ -92,13 +99,28 @@ impl Unknown<'_> {
             let help = format!("compute it in the caller, and pass it as a parameter `{text}`");
             return (what, help);
         }
+        if let Some(parameter) = self.of_type(&text) {
+            let path = path.with_root(&parameter);
+            let what = format!("`{text}` is a type, and not a parameter of `{function}`");
+            return (what, format!("did you mean `{}`?", self.written(&path)));
+        }
         let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
         let near = nearest(&text, parameters.iter().map(String::as_str));
         let help = match near {
             _ if is_constant => format!("{listed}; for a constant: `{name} = const {text}`"),
             Some(near) => format!("did you mean `{near}`? {listed}"),
+            None if parameters.len() == 1 && !path.is_word() && !self.is_scalar() => {
+                let path = path.with_root(&parameters[0]);
+                format!("did you mean `{}`? {listed}", self.written(&path))
+            }
             None if path.is_word() => self.word(&text, &listed),
             None => listed,
+        };
+        let help = match *name == "message" {
+            true => {
+                format!("{help}; a fixed text has no braces: `message = \"already submitted\"`")
+            }
+            false => help,
         };
         (format!("`{text}` is not a parameter of `{function}`"), help)
     }
@@ -108,17 +130,66 @@ impl Unknown<'_> {
         let Self { name, parameters, .. } = self;
         let in_hole = self.key.is_template();
         let field = match parameters {
+            [_] if self.is_scalar() => None,
             [only] if in_hole => Some(format!("for a field: `{{{only}.{text}}}`")),
             [only] => Some(format!("for a field: `{name} = \"{only}.{text}\"`")),
             _ if in_hole => Some(format!("for a field: `{{req.{text}}}`; {listed}")),
             _ => None,
         };
+        let parts = self.function.taken_apart().filter(|_| field.is_none());
+        let parts = parts.map(|parts| {
+            let list: Vec<_> = parts.iter().map(ToString::to_string).collect();
+            format!("the pattern has named its parts: `{name} = \"({})\"`", list.join(", "))
+        });
+        let is_taken_apart = parts.is_some();
+        let field = field.or(parts);
         let field = field.as_deref().unwrap_or(listed);
-        match name.to_string().as_str() {
+        let fixed = format!("for a fixed value: `{name} = const \"{text}\"`");
+        let fixed = match name.to_string().as_str() {
+            "scope" => format!("or add a parameter `{text}`; {fixed}"),
+            _ => fixed,
+        };
+        match self.key.is_quoted() || is_taken_apart {
             _ if in_hole => field.to_owned(),
-            "scope" => format!("{field}; or add a parameter `{text}`"),
-            _ => format!("{field}; for a fixed value: `{name} = const \"{text}\"`"),
+            true => format!("{field}; {fixed}"),
+            false => {
+                let function = match parameters.first().filter(|_| !self.is_scalar()) {
+                    Some(receiver) => format!("make it a method: `{name} = {receiver}.{text}()`"),
+                    None => format!("call it in the caller, and pass a parameter `{text}`"),
+                };
+                format!("{field}; for a function, {function}; {fixed}")
+            }
         }
+    }
+
+    /// The path as it is written in its place.
+    fn written(&self, path: &str) -> String {
+        match self.key.is_template() {
+            true => format!("{{{path}}}"),
+            false => format!("{} = \"{path}\"", self.name),
+        }
+    }
+
+    /// The parameter whose type has this name.
+    fn of_type(&self, name: &str) -> Option<String> {
+        let is_of_type = |ty: &syn::Type| match ty {
+            syn::Type::Path(path) => {
+                path.path.segments.last().is_some_and(|last| last.ident == name)
+            }
+            _ => false,
+        };
+        let bindings = self.function.bindings();
+        let mut names = bindings.iter().map(|binding| &binding.name);
+        let found = names.find(|name| self.function.type_of(name).is_some_and(is_of_type));
+        found.map(ToString::to_string)
+    }
+
+    /// Returns `true` if the only parameter has no fields.
+    fn is_scalar(&self) -> bool {
+        self.function
+            .bindings()
+            .iter()
+            .all(|binding| self.function.type_of(&binding.name).is_some_and(words::is_scalar))
     }
 
     /// The parameters that there are.
@@ -210,7 +281,8 @@ mod tests {
         assert!(help(quote!(key = "a:{item}")).ends_with("help: for a field: `{req.item}`"));
         assert!(
             help(quote!(scope = "tenant")).ends_with(
-                "help: for a field: `scope = \"req.tenant\"`; or add a parameter `tenant`"
+                "help: for a field: `scope = \"req.tenant\"`; or add a parameter `tenant`; for a fixed value: \
+                 `scope = const \"tenant\"`"
             )
         );
         let unnamed = quote!(

@@ -24,7 +24,7 @@ impl Value for Mode {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         let modes = [Self::Reject, Self::Strong, Self::Window];
         if let Some(Lit::Str(literal)) = literal(value)
-            && literal.value().to_lowercase().starts_with("exactly")
+            && is_delivery(&literal.value())
         {
             let what = format!("`{name}` cannot be `\"{}\"`", literal.value());
             let help = "`mode = \"strong\"`: one run, and its answer for duplicates; with changes in a \
@@ -79,6 +79,12 @@ pub(crate) fn variant(value: impl std::fmt::Debug) -> Ident {
     Ident::new(&format!("{value:?}"), Span::mixed_site())
 }
 
+/// Returns `true` for a guarantee of delivery, as message brokers name them.
+fn is_delivery(word: &str) -> bool {
+    let word = synonyms::snake_case(word);
+    ["exactly", "at_most", "at_least"].iter().any(|start| word.starts_with(start))
+}
+
 /// The modes, for help texts.
 const MODES: &str = "`\"reject\"` refuses duplicates, `\"strong\"` gives them the answer, `\"window\"` \
                      only marks the key as taken until `expire` is over";
@@ -88,14 +94,27 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
     let all = quoted_list(words.iter().map(|word| format!("\"{word}\"")));
     let Some(Lit::Str(literal)) = literal(value) else {
         let near = match value {
-            Expr::Path(path) => path
-                .path
-                .segments
-                .last()
-                .and_then(|last| nearest(&last.ident.to_string(), words.iter().copied())),
+            Expr::Path(path) => path.path.segments.last().and_then(|last| {
+                let word = last.ident.to_string();
+                nearest(&word, words.iter().copied()).or_else(|| synonym(&word, words))
+            }),
+            Expr::Array(array) => {
+                array.elems.first().and_then(|first| match super::literal(first) {
+                    Some(Lit::Str(text)) => nearest(&text.value(), words.iter().copied()),
+                    _ => None,
+                })
+            }
             _ => None,
         };
         let help = match near {
+            _ if let_through(name).is_some() => format!(
+                "pass a literal: `{}:literal` in the macro, and `\"{}\"` in its call",
+                let_through(name).unwrap_or_default(),
+                near.unwrap_or(words[0])
+            ),
+            _ if matches!(value, Expr::Path(path) if path.path.is_ident("None")) => {
+                format!("leave `{name}` out, or one of {all}")
+            }
             Some(word) => format!("`{name} = \"{word}\"`"),
             None => format!("one of {all}"),
         };
@@ -104,8 +123,10 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
     let word = literal.value();
     words.iter().position(|known| **known == word).ok_or_else(|| {
         let near = nearest(&word, words.iter().copied());
-        let help = match near.or_else(|| synonym(&word).filter(|word| words.contains(word))) {
+        let help = match near.or_else(|| synonym(&word, words)) {
             Some(near) => format!("did you mean `\"{near}\"`?"),
+            None if word.is_empty() && name == "mode" => format!("leave `{name}` out; or {MODES}"),
+            None if word.is_empty() => format!("leave `{name}` out, or one of {all}"),
             None if name == "mode" => MODES.to_owned(),
             None => format!("one of {all}"),
         };
@@ -113,22 +134,54 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
     })
 }
 
-/// The word of this crate for one of other libraries. No two arguments have a word in common.
-fn synonym(word: &str) -> Option<&'static str> {
-    Some(match synonyms::snake_case(word).as_str() {
-        "replay" | "cache" | "cached" | "cached_result" | "return" | "idempotent" | "wait" => {
-            "strong"
+/// `$mode`, if the attribute stands in a macro that gives `name` the value of a variable.
+fn let_through(name: &Ident) -> Option<String> {
+    let attribute = Span::call_site().source_text()?;
+    let (_, value) = attribute.split_once(&format!("{name} = $"))?;
+    let end = value.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(value.len());
+    Some(format!("${}", &value[..end]))
+}
+
+/// The one of `words` that other libraries call `word`.
+fn synonym<'a>(word: &str, words: &[&'a str]) -> Option<&'a str> {
+    let meanings: &[&str] = match synonyms::snake_case(word).as_str() {
+        "replay"
+        | "cache"
+        | "cached"
+        | "cached_result"
+        | "return"
+        | "idempotent"
+        | "wait"
+        | "strict"
+        | "return_cached"
+        | "return_cached_result"
+        | "return_stored"
+        | "memoize"
+        | "memo"
+        | "exact"
+        | "sync"
+        | "consistent"
+        | "blocking"
+        | "stripe" => &["strong"],
+        "once" | "lock" | "exclusive" | "deny" | "skip" | "discard" | "drop" | "dedup"
+        | "dedupe" | "deduplicate" | "unique" | "conflict" | "default" | "weak" => &["reject"],
+        "first_wins" | "first" | "once_only" => &["reject"],
+        "throttle" | "debounce" | "rate_limit" | "no_repeat" | "ttl" | "timed" => &["window"],
+        "release" | "free" | "takeover" | "take_over" | "rerun" | "again" | "restart" | "reset"
+        | "delete" => &["retry"],
+        "hold" | "keep" | "manual" | "indeterminate" | "never" | "stop" => &["block"],
+        "fail_open" | "open" | "allow" | "continue" | "proceed" | "execute" | "bypass" => &["run"],
+        "ignore" => &["run", "reject", "value"],
+        "fail_closed" | "closed" | "abort" | "deny_all" => &["refuse"],
+        "fail" | "panic" | "throw" | "raise" | "exception" => {
+            &["refuse", "error", "reject", "block"]
         }
-        "once" | "lock" | "exclusive" | "throw" | "deny" => "reject",
-        "throttle" | "debounce" | "rate_limit" | "no_repeat" => "window",
-        "release" | "free" | "takeover" | "take_over" | "rerun" | "again" | "restart" => "retry",
-        "hold" | "keep" | "manual" | "indeterminate" => "block",
-        "fail_open" | "open" | "allow" | "continue" | "proceed" | "execute" | "ignore" => "run",
-        "fail_closed" | "closed" | "fail" | "abort" => "refuse",
-        "ok" | "answer" | "result" => "value",
-        "err" | "unrecorded" => "error",
-        _ => return None,
-    })
+        "error" | "err" => &["error", "refuse", "reject"],
+        "ok" | "answer" | "result" | "return_value" => &["value"],
+        "unrecorded" => &["error"],
+        _ => &[],
+    };
+    meanings.iter().find_map(|meaning| words.iter().find(|word| *word == meaning)).copied()
 }
 
 #[cfg(test)]

@@ -9,10 +9,12 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprUnary, Lit, LitInt, LitStr, UnOp};
 
-use self::text::{ALL_UNITS, Refused, UNITS, millis, shortest, smaller_unit};
+use self::text::{
+    ALL_UNITS, Refused, endless, millis, shortest, shortest_millis, smaller_unit, translated,
+};
 use super::{Value, literal};
-use crate::list::source;
 use crate::mistake::mistake;
+use crate::source::source;
 
 /// A duration that is not zero.
 #[derive(Debug)]
@@ -34,7 +36,11 @@ impl Value for Length {
         match Duration::read(name, value)? {
             Duration::Millis(0) => {
                 let what = format!("`{name}` must not be zero");
-                Err(mistake(value, what, format!("`{name} = \"5m\"`")))
+                let help = match name == "expire" {
+                    true => format!("`{name} = \"5m\"`; {}", endless(name)),
+                    false => endless(name),
+                };
+                Err(mistake(value, what, help))
             }
             duration => Ok(Self(duration)),
         }
@@ -50,16 +56,16 @@ impl Length {
         }
     }
 
-    /// The name in `expire = TTL`.
-    pub(crate) fn word(&self) -> Option<&Ident> {
-        self.0.word()
+    /// The constant, if the length is one.
+    pub(crate) fn constant(&self) -> Option<&Expr> {
+        self.0.constant()
     }
 }
 
 impl Wait {
-    /// The name in `wait = WAIT`.
-    pub(crate) fn word(&self) -> Option<&Ident> {
-        self.0.word()
+    /// The constant, if the time is one.
+    pub(crate) fn constant(&self) -> Option<&Expr> {
+        self.0.constant()
     }
 }
 
@@ -70,10 +76,10 @@ impl Value for Wait {
 }
 
 impl Duration {
-    fn word(&self) -> Option<&Ident> {
+    fn constant(&self) -> Option<&Expr> {
         match self {
-            Self::Constant(Expr::Path(path)) => path.path.get_ident(),
-            _ => None,
+            Self::Constant(expr) => Some(expr),
+            Self::Millis(_) => None,
         }
     }
 
@@ -90,10 +96,18 @@ impl Duration {
                 let what = format!("`{name}` must not be negative");
                 let help = match source(expr).as_str() {
                     // As in the commands of Redis.
-                    "1" => format!("nothing is kept forever; for a long time: `{name} = \"365d\"`"),
+                    "1" => endless(name),
                     positive => format!("`{name} = {positive}`"),
                 };
                 Err(mistake(value, what, help))
+            }
+            (Expr::Path(path), _) if path.path.is_ident("None") => {
+                let what = format!("`{name}` takes a duration");
+                Err(mistake(value, what, format!("leave `{name}` out; {}", endless(name))))
+            }
+            (Expr::Call(call), _) if call.args.len() == 1 && source(&call.func) == "Some" => {
+                let help = format!("`{name} = {}`", source(&call.args));
+                Err(mistake(value, format!("`{name}` takes a duration"), help))
             }
             (Expr::Binary(_), _) => {
                 let what =
@@ -111,9 +125,14 @@ impl Duration {
                 let help = "name the type that the constant belongs to";
                 Err(mistake(&path.path.segments[0], what, help))
             }
-            (_, Some(_)) | (Expr::Closure(_) | Expr::Tuple(_) | Expr::Reference(_), None) => Err(
-                mistake(value, format!("`{name}` takes a duration"), format!("`{name} = \"5m\"`")),
-            ),
+            (_, Some(_))
+            | (Expr::Closure(_) | Expr::Tuple(_) | Expr::Reference(_) | Expr::Range(_), None) => {
+                Err(mistake(
+                    value,
+                    format!("`{name}` takes a duration"),
+                    format!("`{name} = \"5m\"`"),
+                ))
+            }
             _ => Ok(Self::Constant(value.clone())),
         }
     }
@@ -123,19 +142,44 @@ fn from_integer(name: &Ident, seconds: &LitInt) -> syn::Result<u64> {
     let suffix = seconds.suffix();
     let is_type = suffix.is_empty() || suffix.starts_with(['u', 'i']);
     if !is_type {
-        let help = match UNITS.iter().any(|(unit, _)| *unit == suffix) {
-            true => format!("`{name} = \"{seconds}\"`"),
-            false => {
+        let help = match translated(&seconds.to_string()) {
+            Some(text) => format!("`{name} = \"{text}\"`"),
+            None => {
                 format!("the units are {ALL_UNITS}: `{name} = \"{}s\"`", seconds.base10_digits())
             }
         };
         return Err(mistake(seconds, format!("`{seconds}` needs quotes"), help));
     }
-    seconds
-        .base10_parse::<u64>()
-        .ok()
-        .and_then(|seconds| seconds.checked_mul(1_000))
-        .ok_or_else(|| too_long(name, seconds))
+    let number = seconds.base10_parse::<u64>().ok();
+    let millis = number.and_then(|number| number.checked_mul(1_000));
+    match (number, millis) {
+        (Some(number), Some(_)) if number > longest_without_unit(name) => {
+            let what = format!("`{name} = {seconds}` is {number} seconds, and needs its unit");
+            let (millis, whole) = (shortest_millis(number), shortest(number));
+            let help = match name == "lease" && number > LONGEST_LEASE {
+                true => format!("for milliseconds `{name} = \"{millis}\"`; the longest is `24h`"),
+                false => format!(
+                    "for milliseconds `{name} = \"{millis}\"`, for seconds `{name} = \"{whole}\"`"
+                ),
+            };
+            Err(mistake(seconds, what, help))
+        }
+        (_, Some(millis)) => Ok(millis),
+        (_, None) => Err(too_long(name, seconds)),
+    }
+}
+
+/// The longest lease in seconds.
+const LONGEST_LEASE: u64 = 24 * 60 * 60;
+
+/// The largest number of seconds that is taken without a unit. More is likely to be milliseconds:
+/// nobody waits for the 83 minutes that `wait = 5000` says.
+fn longest_without_unit(name: &Ident) -> u64 {
+    match name.to_string().as_str() {
+        "wait" | "lease" => 999,
+        "max_run" => 24 * 60 * 60,
+        _ => 366 * 24 * 60 * 60,
+    }
 }
 
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<u64> {
@@ -284,9 +328,28 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_looks_like_milliseconds_needs_its_unit() {
+        let refused = |name: &str, value: Expr| Wait::read(&format_ident!("{name}"), &value).err();
+        let error = refused("wait", parse_quote!(5000)).unwrap().to_string();
+        assert_eq!(
+            error,
+            "`wait = 5000` is 5000 seconds, and needs its unit\n\
+             help: for milliseconds `wait = \"5s\"`, for seconds `wait = \"5000s\"`"
+        );
+        for (name, most) in
+            [("wait", 999), ("lease", 999), ("max_run", 86_400), ("expire", 31_622_400)]
+        {
+            let (most, more): (u64, u64) = (most, most + 1);
+            assert!(refused(name, parse_quote!(#most)).is_none(), "{name}");
+            assert!(refused(name, parse_quote!(#more)).is_some(), "{name}");
+        }
+    }
+
+    #[test]
     fn zero_is_refused_except_for_wait() {
-        error(parse_quote!(0), "`expire` must not be zero", "`expire = \"5m\"`");
-        error(parse_quote!("0ms"), "`expire` must not be zero", "`expire = \"5m\"`");
+        let help = "`expire = \"5m\"`; every record ends; ten years: `expire = \"3650d\"`";
+        error(parse_quote!(0), "`expire` must not be zero", help);
+        error(parse_quote!("0ms"), "`expire` must not be zero", help);
         let wait = Wait::read(&format_ident!("wait"), &parse_quote!(0)).unwrap();
         assert_eq!(Ok(wait.to_token_stream().to_string()), secs(0));
     }
@@ -349,7 +412,7 @@ mod tests {
         error(
             parse_quote!("5x"),
             "unknown unit `x` in `\"5x\"`",
-            "the units are `ms`, `s`, `m`, `h`, `d`",
+            "the units are `ms`, `s`, `m`, `h`, `d`: `expire = \"5m\"`",
         );
     }
 
@@ -358,9 +421,11 @@ mod tests {
         let value: Expr = syn::parse_str("5m").unwrap();
         error(value, "`5m` needs quotes", "`expire = \"5m\"`");
         let value: Expr = syn::parse_str("5min").unwrap();
+        error(value, "`5min` needs quotes", "`expire = \"5m\"`");
+        let value: Expr = syn::parse_str("5x").unwrap();
         error(
             value,
-            "`5min` needs quotes",
+            "`5x` needs quotes",
             "the units are `ms`, `s`, `m`, `h`, `d`: `expire = \"5s\"`",
         );
     }

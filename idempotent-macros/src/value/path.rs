@@ -1,13 +1,15 @@
 //! Arguments that name something: a function, the runtime crate, a parameter, an instance.
 
-use proc_macro2::Ident;
-use syn::{Expr, ExprPath, Lit, Path};
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Expr, ExprClosure, ExprPath, Lit, Path};
 
-use super::{Value, literal};
+use super::{Length, Value, literal};
 use crate::args;
 use crate::key::quoted;
-use crate::list::source;
-use crate::mistake::{ERROR_TYPE, mistake};
+use crate::mistake::mistake;
+use crate::source::source;
+use crate::words::{ERROR_TYPE, VALUE_TYPE};
 
 /// A function: `OrderError::is_final`, quoted or not.
 #[derive(Debug)]
@@ -27,17 +29,110 @@ impl Value for FunctionPath {
         }
         path.map(Self).ok_or_else(|| {
             let what = match value {
-                Expr::Lit(_) | Expr::Array(_) if name == "final_errors" => {
+                Expr::Lit(_) | Expr::Array(_) | Expr::Binary(_) if name == "final_errors" => {
                     let what = format!("`{name}` takes the path of a function");
                     return mistake(value, what, final_errors(ERROR_TYPE, &pattern_of(value)));
                 }
                 Expr::Closure(_) => format!("`{name}` takes the path of a function, not a closure"),
+                Expr::Call(call) if is_variant(&call.func) && name == "final_errors" => {
+                    let what = format!("`{name}` takes the path of a function, not a pattern");
+                    return mistake(value, what, final_errors(ERROR_TYPE, &pattern_of(&call.func)));
+                }
+                Expr::Macro(call) if call.mac.path.is_ident("matches") => {
+                    let what = format!("`{name}` takes the path of a function");
+                    return mistake(value, what, final_errors(ERROR_TYPE, &of_self(&call.mac)));
+                }
                 Expr::Call(_) => format!("`{name}` takes the path of a function, not a call"),
                 _ => format!("`{name}` takes the path of a function"),
             };
-            mistake(value, what, example(name))
+            mistake(value, what, in_place_of(name, value))
         })
     }
+}
+
+/// Help for something that is not the path of a function.
+fn in_place_of(name: &Ident, value: &Expr) -> String {
+    match value {
+        Expr::Closure(closure) => match hook(name, Some(closure)) {
+            Some(help) => help,
+            None => example(name),
+        },
+        _ if name == "expire_with" && is_duration(value) => {
+            format!("the same for all values: `expire = {}`", source(value))
+        }
+        Expr::Call(call) if matches!(&*call.func, Expr::Path(_)) => {
+            format!("`{name} = {}`", source(&call.func))
+        }
+        _ => hook(name, None).unwrap_or_else(|| example(name)),
+    }
+}
+
+/// `matches!(self, ..)` for `matches!(error, ..)`.
+fn of_self(mac: &syn::Macro) -> String {
+    let rest = mac.tokens.clone().into_iter().skip_while(|token| token.to_string() != ",");
+    format!("matches!(self{})", source(&rest.collect::<TokenStream>()))
+}
+
+/// Returns `true` for the path of a variant, which begins with a capital letter.
+fn is_variant(expr: &Expr) -> bool {
+    let Expr::Path(path) = expr else { return false };
+    let last = path.path.segments.last();
+    last.is_some_and(|last| last.ident.to_string().starts_with(char::is_uppercase))
+}
+
+/// Returns `true` for a value that `expire` takes.
+fn is_duration(value: &Expr) -> bool {
+    Length::read(&Ident::new("expire", proc_macro2::Span::call_site()), value).is_ok()
+}
+
+/// Help for `name`: the function, with the body of the closure that was given in its place.
+fn hook(name: &Ident, closure: Option<&ExprClosure>) -> Option<String> {
+    let body = |parameter: Option<&str>| {
+        let closure = closure.filter(|closure| closure.inputs.len() == 1)?;
+        let pattern = match closure.inputs.first()? {
+            syn::Pat::Type(typed) => &*typed.pat,
+            pattern => pattern,
+        };
+        let syn::Pat::Ident(old) = pattern else { return None };
+        let old = &old.ident;
+        let new = parameter.map_or_else(|| old.to_string(), str::to_owned);
+        Some((source(&renamed(closure.body.to_token_stream(), old, &new)), new))
+    };
+    let hook =
+        |default: &str| body(None).unwrap_or_else(|| (default.to_owned(), "value".to_owned()));
+    match name.to_string().as_str() {
+        "final_errors" => {
+            let body = body(Some("self")).map(|(body, _)| body);
+            Some(final_errors(ERROR_TYPE, body.as_deref().unwrap_or("true")))
+        }
+        "expire_with" => {
+            let (body, value) = hook("Duration::from_secs(300)");
+            Some(format!(
+                "`expire_with = retention`, with `fn retention({value}: &{VALUE_TYPE}) -> Duration {{ \
+                 {body} }}`"
+            ))
+        }
+        "on_replay" => {
+            let (body, value) = hook("..");
+            let body = if body == ".." { body } else { body + ";" };
+            Some(format!(
+                "`on_replay = count_replay`, with `fn count_replay({value}: &{VALUE_TYPE}) {{ {body} }}`"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// The tokens with another name in the place of `old`.
+fn renamed(tokens: TokenStream, old: &Ident, new: &str) -> TokenStream {
+    let rename = |token: TokenTree| match token {
+        TokenTree::Ident(word) if word == *old => TokenTree::Ident(Ident::new(new, word.span())),
+        TokenTree::Group(group) => {
+            Group::new(group.delimiter(), renamed(group.stream(), old, new)).into()
+        }
+        token => token,
+    };
+    tokens.into_iter().map(rename).collect()
 }
 
 /// The error for the path of a variant or a constant, which begins with a capital letter.
@@ -50,9 +145,14 @@ fn not_a_function(name: &Ident, path: &ExprPath) -> Option<syn::Error> {
         format!("`{name}` takes the path of a function, and `{last}` is not the name of one");
     let owner = path.path.segments.iter().rev().nth(1).map(|owner| owner.ident.to_string());
     let owner = owner.as_deref().unwrap_or(ERROR_TYPE);
-    let help = match name == "final_errors" {
-        true => final_errors(owner, &format!("matches!(self, Self::{last} {{ .. }})")),
-        false => example(name),
+    let help = match name.to_string().as_str() {
+        "final_errors" => final_errors(owner, &format!("matches!(self, Self::{last} {{ .. }})")),
+        "expire_with" => format!(
+            "a duration for all values: `expire = {}`; or {}",
+            source(path),
+            hook(name, None).unwrap_or_default()
+        ),
+        _ => hook(name, None).unwrap_or_else(|| example(name)),
     };
     Some(mistake(path, what, help))
 }
@@ -61,7 +161,7 @@ fn not_a_function(name: &Ident, path: &ExprPath) -> Option<syn::Error> {
 pub(crate) fn final_errors(owner: &str, body: &str) -> String {
     format!(
         "`final_errors = {owner}::is_final`, with `impl {owner} {{ fn is_final(&self) -> bool {{ \
-         {body} }} }}`"
+         {body} }} }}` and `#[derive(serde::Serialize, serde::Deserialize)]` on `{owner}`"
     )
 }
 
@@ -118,7 +218,12 @@ impl Value for Parameter {
             _ => None,
         };
         parameter.map(Self).ok_or_else(|| {
-            mistake(value, format!("`{name}` takes the name of a parameter"), example(name))
+            let help = match value {
+                Expr::Reference(reference) => format!("`{name} = {}`", source(&reference.expr)),
+                Expr::Unary(unary) => format!("`{name} = {}`", source(&unary.expr)),
+                _ => example(name),
+            };
+            mistake(value, format!("`{name}` takes the name of a parameter"), help)
         })
     }
 }
@@ -201,12 +306,32 @@ mod tests {
     #[test]
     fn closures_calls_and_numbers_are_not_functions() {
         assert_eq!(
-            function(parse_quote!(|e| true)).unwrap_err(),
-            "`final_errors` takes the path of a function, not a closure\nhelp: `final_errors = OrderError::is_final`"
+            function(parse_quote!(|e: &E| matches!(e, E::Final))).unwrap_err(),
+            "`final_errors` takes the path of a function, not a closure\n\
+             help: `final_errors = OrderError::is_final`, with `impl OrderError { fn is_final(&self) -> bool { \
+             matches!(self, E::Final) } }` and `#[derive(serde::Serialize, serde::Deserialize)]` on `OrderError`"
         );
-        assert!(function(parse_quote!(check())).unwrap_err().contains("not a call"));
+        assert_eq!(
+            function(parse_quote!(check())).unwrap_err(),
+            "`final_errors` takes the path of a function, not a call\nhelp: `final_errors = check`"
+        );
         assert!(function(parse_quote!(3)).is_err());
         assert!(function(parse_quote!("a b")).is_err());
+    }
+
+    #[test]
+    fn a_duration_in_place_of_a_function_is_answered_with_expire() {
+        let help = |value: Expr| {
+            let read = FunctionPath::read(&format_ident!("expire_with"), &value);
+            read.unwrap_err().to_string().split_once("\nhelp: ").unwrap().1.to_owned()
+        };
+        assert_eq!(help(parse_quote!("10m")), "the same for all values: `expire = \"10m\"`");
+        assert_eq!(help(parse_quote!(300)), "the same for all values: `expire = 300`");
+        assert!(help(parse_quote!(TTL)).starts_with("a duration for all values: `expire = TTL`"));
+        assert!(
+            help(parse_quote!(|v| v.ttl))
+                .ends_with("with `fn retention(v: &Order) -> Duration { v.ttl }`")
+        );
     }
 
     #[test]
@@ -214,7 +339,7 @@ mod tests {
         let body = |value: Expr| {
             let error = function(value).unwrap_err();
             let (_, help) = error.split_once("-> bool { ").unwrap();
-            help.trim_end_matches('`').trim_end_matches(" } }").to_owned()
+            help.split_once(" } }`").unwrap().0.to_owned()
         };
         let sold_out = "matches!(self, Self::SoldOut { .. })";
         assert_eq!(body(parse_quote!(true)), "true");

@@ -6,6 +6,8 @@ use syn::{Expr, ExprLit, Lit, LitStr};
 use super::{Value, literal};
 use crate::key::{self, Key};
 use crate::mistake::mistake;
+use crate::source::source;
+use crate::synonyms;
 
 /// The text for rejected callers.
 #[derive(Debug)]
@@ -51,6 +53,10 @@ impl Value for Message {
                 Err(mistake(&call.mac.path, what, format!("`{name} = \"{template}\"`")))
             }
             (Expr::Macro(_), None) => Ok(Self::Fixed(value.clone())),
+            (Expr::Field(_) | Expr::MethodCall(_), None) => {
+                let what = format!("`{name}` is a string, and reads values in braces only");
+                Err(mistake(value, what, format!("`{name} = \"{{{}}}\"`", source(value))))
+            }
             _ => Err(mistake(value, format!("`{name}` takes a string"), help)),
         }
     }
@@ -71,6 +77,14 @@ impl Value for OperationName {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         let help = format!("`{name} = \"orders.create\"`");
         let Some(Lit::Str(text)) = literal(value) else {
+            let help = match value {
+                Expr::Path(_) | Expr::Field(_) | Expr::Binary(_) if !is_constant(value) => {
+                    let written = source(value).replace("::", ".").replace(' ', "");
+                    let words: Vec<_> = written.split('.').map(synonyms::snake_case).collect();
+                    format!("`{name} = \"{}\"`", words.join("."))
+                }
+                _ => help,
+            };
             return Err(mistake(value, format!("`{name}` takes a quoted string"), help));
         };
         let operation = text.value();
@@ -84,14 +98,38 @@ impl Value for OperationName {
         }
         if operation.contains(['{', '}']) {
             let what = format!("`{name}` is the same for every call, and has no holes");
-            let fixed = operation.split(['{', '}']).step_by(2).collect::<String>();
-            let fixed = fixed.trim_matches(|c: char| !c.is_alphanumeric());
-            let fixed = if fixed.is_empty() { "orders.create" } else { fixed };
-            let help = format!("`{name} = \"{fixed}\"`; parts of a call go into `key` or `scope`");
+            let help = without_holes(name, &operation);
             return Err(mistake(value, what, help));
         }
         Ok(Self(text.clone()))
     }
+}
+
+/// Help for a name with holes: what is fixed in it, and the holes as the scope.
+fn without_holes(name: &Ident, operation: &str) -> String {
+    let is_separator = |c: char| !c.is_alphanumeric() && c != '_';
+    let fixed = operation.split(['{', '}']).step_by(2);
+    let fixed: Vec<_> = fixed
+        .map(|piece| piece.trim_matches(is_separator))
+        .filter(|piece| !piece.is_empty())
+        .collect();
+    let fixed = if fixed.is_empty() { "orders.create".to_owned() } else { fixed.join(".") };
+    let holes: Vec<_> = operation.split(['{', '}']).skip(1).step_by(2).map(str::trim).collect();
+    let is_path = |hole: &&str| {
+        matches!(syn::parse_str(hole), Ok(Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_)))
+    };
+    match holes.as_slice() {
+        [hole] if is_path(hole) => format!("`{name} = \"{fixed}\", scope = \"{hole}\"`"),
+        [_, ..] if holes.iter().all(is_path) => {
+            format!("`{name} = \"{fixed}\", scope = \"({})\"`", holes.join(", "))
+        }
+        _ => format!("`{name} = \"{fixed}\"`; parts of a call go into `key` or `scope`"),
+    }
+}
+
+/// Returns `true` for a name in capitals.
+fn is_constant(value: &Expr) -> bool {
+    !source(value).contains(char::is_lowercase)
 }
 
 #[cfg(test)]
@@ -124,7 +162,12 @@ mod tests {
         assert_eq!(
             name(parse_quote!("orders.{req.item}")).unwrap(),
             "`name` is the same for every call, and has no holes\n\
-             help: `name = \"orders\"`; parts of a call go into `key` or `scope`"
+             help: `name = \"orders\", scope = \"req.item\"`"
+        );
+        assert!(
+            name(parse_quote!("{tenant}.orders.{shop}.create"))
+                .unwrap()
+                .ends_with("help: `name = \"orders.create\", scope = \"(tenant, shop)\"`")
         );
         assert!(name(parse_quote!(NAME)).unwrap().starts_with("`name` takes a quoted string"));
         assert!(name(parse_quote!(3)).unwrap().starts_with("`name` takes a quoted string"));

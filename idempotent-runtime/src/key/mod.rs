@@ -55,9 +55,9 @@ pub use writer::{Group, KeyWriter};
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be part of an idempotency key",
+    message = "`{Self}` cannot be part of a key or a fingerprint",
     label = "not a key part",
-    note = "a type of your own: add `#[derive(idempotent_runtime::KeyPart)]` to it",
+    note = "a type of your own, or of the elements: add `#[derive(idempotent_runtime::KeyPart)]` to it",
     note = "a type of `uuid`, `chrono`, `time`, `jiff`, `bytes` or `rust_decimal`: turn on the feature of \
             idempotent-runtime with the name of that crate",
     note = "a type of another crate: end the path with a method that gives its identity, such as \

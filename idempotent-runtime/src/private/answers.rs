@@ -163,11 +163,3 @@ pub trait KeptError: Serialize + DeserializeOwned {}
 
 #[diagnostic::do_not_recommend]
 impl<E: Serialize + DeserializeOwned> KeptError for E {}
-
-/// The policy that keeps final errors, too.
-pub fn final_errors<T, E: KeptError>(
-    is_final: fn(&E) -> bool,
-    answers: AnswerPolicy<T, E>,
-) -> AnswerPolicy<T, E> {
-    answers.final_errors(is_final)
-}

@@ -22,8 +22,10 @@ pub fn instance<I: Lends + ?Sized>(with: &I) -> Idempotency {
 #[diagnostic::on_unimplemented(
     message = "`with` takes an `Idempotency`, this is `{Self}`",
     label = "neither an `Idempotency` nor anything that dereferences to one",
-    note = "name a parameter or a field of type `Idempotency`, `&Idempotency` or `Arc<Idempotency>`: \
-            `with = self.idempotency`",
+    note = "name a parameter or a field of type `Idempotency`, `&Idempotency` or `Arc<Idempotency>`, as in \
+            `with = self.idempotency` with `idempotency: Idempotency`",
+    note = "an `Option`: keep an `Idempotency` in its place; for runs without protection, build one with \
+            `Idempotency::builder().disabled()`",
     note = "a store becomes an instance with `Idempotency::builder().store(store).build()?`"
 )]
 pub trait Lends {
@@ -44,6 +46,19 @@ impl<D: Deref<Target: Lends> + ?Sized> Lends for D {
         (**self).lend()
     }
 }
+
+/// Values in the text of `message`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be shown in `message`: it does not implement `Display`",
+    label = "does not implement `Display`",
+    note = "name a field that does, as in `{{req.order_id}}`, or a method that returns text: \
+            `{{req.title()}}`",
+    note = "a type of your own: `impl std::fmt::Display for {Self}`"
+)]
+pub trait Shown: fmt::Display {}
+
+#[diagnostic::do_not_recommend]
+impl<T: fmt::Display + ?Sized> Shown for T {}
 
 /// The text of `message` with the values of one call in it, and the other options of the site.
 ///
@@ -67,7 +82,7 @@ impl Worded {
     }
 
     /// Adds a value as it displays itself.
-    pub fn value<T: fmt::Display + ?Sized>(mut self, value: &T) -> Self {
+    pub fn value<T: Shown + ?Sized>(mut self, value: &T) -> Self {
         // The sink never fails. A `Display` that fails keeps the text that it wrote until then.
         let _ = write!(self.text, "{value}");
         self

@@ -51,6 +51,13 @@ pub type Answer<'a, T> = StoreFuture<'a, Result<T, StoreError>>;
 ///   [`State::Processing`].
 ///
 /// `idempotent_runtime::testing::contract` (feature `testing`) checks all of this on any store.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store",
+    label = "does not implement `Store`",
+    note = "for a URL of Redis, connect first: `RedisStore::connect(\"redis://127.0.0.1/\").await?`",
+    note = "for one process, `MemoryStore::new()`; for a database, `PostgresStore`, `MySqlStore` and \
+            `SqliteStore` of `idempotent-sql`"
+)]
 pub trait Store: Any + fmt::Debug + Send + Sync {
     /// The record and the time that it still lives, of one moment. `None` if there is none, or its
     /// time is over.

@@ -2,8 +2,10 @@ use idempotent_runtime::{Error, idempotent};
 
 use std::rc::Rc;
 
+type Text = Rc<str>;
+
 #[idempotent(key = "id", detach)]
-async fn create(id: u64, text: Rc<str>) -> Result<u64, Error> {
+async fn create(id: u64, text: Text) -> Result<u64, Error> {
     drop(text);
     Ok(id)
 }

@@ -10,8 +10,8 @@ use syn::parse::{ParseStream, Parser};
 use syn::{LitStr, Path, Token};
 
 use super::super::Rule;
-use crate::list::source;
 use crate::mistake::{Mistakes, mistake};
+use crate::source::source;
 use crate::suggest::nearest;
 
 /// An entry of `#[transitions(..)]` on an enum.

@@ -2,7 +2,7 @@
 
 use proc_macro2::Ident;
 
-pub(super) const UNITS: [(&str, u64); 5] =
+const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 pub(super) const ALL_UNITS: &str = "`ms`, `s`, `m`, `h`, `d`";
@@ -78,9 +78,7 @@ impl Refused<'_> {
                     "never" | "forever" | "infinite" | "infinity" | "none" | "max" | "unlimited"
                 );
                 let help = match is_constant && proposal.is_none() && !is_endless {
-                    _ if is_endless => {
-                        format!("every record ends; ten years: `{name} = \"3650d\"`")
-                    }
+                    _ if is_endless => endless(name),
                     true => format!("a constant stands without quotes: `{name} = {value}`"),
                     false => propose(format!("`{name} = \"5m\"`")),
                 };
@@ -103,7 +101,7 @@ impl Refused<'_> {
                 let what = format!("unknown unit `{}` in `\"{value}\"`", unit.trim());
                 let help = match &proposal {
                     Some(text) => format!("the units are {ALL_UNITS}: `{name} = \"{text}\"`"),
-                    None => format!("the units are {ALL_UNITS}"),
+                    None => format!("the units are {ALL_UNITS}: `{name} = \"5m\"`"),
                 };
                 (what, help)
             }
@@ -119,8 +117,18 @@ impl Refused<'_> {
     }
 }
 
+/// Help for a time without an end.
+pub(super) fn endless(name: &Ident) -> String {
+    match name.to_string().as_str() {
+        "wait" => "a duplicate waits for a limited time: `wait = \"30s\"`".to_owned(),
+        "lease" => "a lease is renewed while the body runs: `lease = \"30s\"`".to_owned(),
+        "max_run" => "a body that hangs frees its key: `max_run = \"24h\"`".to_owned(),
+        _ => format!("every record ends; ten years: `{name} = \"3650d\"`"),
+    }
+}
+
 /// `5m` for `5 minutes`, `1h30m` for `1 hour 30 min` and `PT1H30M`.
-fn translated(text: &str) -> Option<String> {
+pub(super) fn translated(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     let text = match text.strip_prefix('p') {
         Some(iso) => iso.replace('t', ""),
@@ -133,7 +141,8 @@ fn translated(text: &str) -> Option<String> {
         let (number, after) = rest.split_at(rest.find(|c| !is_number(c)).unwrap_or(rest.len()));
         let (word, after) =
             after.split_at(after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len()));
-        let word = word.trim().trim_end_matches("and").trim_end_matches([',', ' ']);
+        let word =
+            word.trim_matches([' ', '_']).trim_end_matches("and").trim_end_matches([',', ' ']);
         let number = number.replace('_', "").parse::<u64>().ok()?;
         short.push_str(&match word {
             word if word.starts_with("mil") || word.starts_with("ms") => format!("{number}ms"),
@@ -158,6 +167,14 @@ pub(super) fn shortest(seconds: u64) -> String {
     whole
         .next()
         .map_or_else(String::new, |(unit, millis)| format!("{}{unit}", seconds / (millis / 1_000)))
+}
+
+/// Milliseconds in the largest unit that divides them.
+pub(super) fn shortest_millis(millis: u64) -> String {
+    match millis.is_multiple_of(1_000) {
+        true => shortest(millis / 1_000),
+        false => format!("{millis}ms"),
+    }
 }
 
 /// `"90m"` for `1.5` hours.

@@ -294,6 +294,7 @@ fn ready<'a, T>(answer: T) -> Answer<'a, T> {
     StoreFuture::ready(Ok(answer))
 }
 
+#[diagnostic::do_not_recommend]
 impl Store for MemoryStore {
     fn load<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
         let opened = self.open(key);

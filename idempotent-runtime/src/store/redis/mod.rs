@@ -161,6 +161,7 @@ impl RedisStore {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Store for RedisStore {
     fn load<'a>(&'a self, key: &'a RecordKey) -> Answer<'a, Option<Record>> {
         StoreFuture::new(async move { Ok(self.server().load(&Name::of(key)).await?) })

@@ -1,0 +1,452 @@
+//! Expressions that are not paths, and what to write in their place.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Expr, Lit, Token, UnOp};
+
+use super::{Place, Reader, example, formatted, root_of, unwrap};
+use crate::mistake::mistake;
+use crate::source::source;
+use crate::value::literal;
+
+impl Reader<'_> {
+    /// The error for an expression that is not a path.
+    pub(super) fn refuse(&self, expr: &Expr) -> syn::Error {
+        let name = self.name;
+        match expr {
+            Expr::Try(optional) => mistake(
+                optional.question_token,
+                format!("`?` goes once, at the end of a path in `{name}`"),
+                match unwrap(&optional.expr) {
+                    Expr::Path(_) | Expr::Field(_) if is_doubled(self.whole) => {
+                        format!("`{}`", self.optional(&source(&optional.expr)))
+                    }
+                    Expr::Path(_) => {
+                        format!("`{}`", self.optional(&source(self.whole).replace([' ', '?'], "")))
+                    }
+                    inner => self.own_option(&source(inner)),
+                },
+            ),
+            Expr::Await(wait) => mistake(
+                wait.await_token,
+                format!("`{name}` cannot use `.await`"),
+                format!("await it in the caller, and {}", self.as_parameter(last_name(&wait.base))),
+            ),
+            Expr::Lit(lit) => {
+                let text = source(lit);
+                let help = match (self.place, &lit.lit) {
+                    (Place::Whole, Lit::Bool(_)) => {
+                        let what = format!("`{name}` is not a switch");
+                        return mistake(lit, what, format!("`{name} = \"{}\"`", example(name)));
+                    }
+                    (Place::Whole, _) => format!("`{name} = const {text}`"),
+                    (_, Lit::Str(fixed)) => {
+                        format!(
+                            "put fixed text in a template: `{name} = \"{}:{{req.id}}\"`",
+                            fixed.value()
+                        )
+                    }
+                    _ => format!("put fixed text in a template: `{name} = \"{text}:{{req.id}}\"`"),
+                };
+                mistake(lit, format!("`{text}` is the same for every call"), help)
+            }
+            Expr::Tuple(tuple) => {
+                let members = tuple.elems.iter().map(source).collect::<Vec<_>>().join(", ");
+                let help = match self.place {
+                    Place::Hole => {
+                        format!("one hole each: {}", holes(tuple.elems.iter().map(source)))
+                    }
+                    _ => format!("name the members one after the other: `{members}`"),
+                };
+                mistake(tuple, "a tuple cannot stand inside another key", help)
+            }
+            Expr::Reference(reference) => mistake(
+                reference.and_token,
+                format!("`{name}` is taken by reference without `&`"),
+                format!("`{name} = {}`", source(&reference.expr)),
+            ),
+            Expr::Unary(unary) => {
+                let op = source(&unary.op);
+                let help = match unary.op {
+                    UnOp::Deref(_) => format!("`{name} = {}`", source(&unary.expr)),
+                    _ => self.own_method(&source(&unary.expr)),
+                };
+                mistake(unary.op, format!("`{name}` cannot use the operator `{op}`"), help)
+            }
+            Expr::Binary(binary) => {
+                let op = source(&binary.op).trim().to_owned();
+                let operands: [&Expr; 2] = [&binary.left, &binary.right];
+                let is_word = |expr: &&Expr| matches!(unwrap(expr), Expr::Path(_));
+                let is_field = |expr: &&Expr| matches!(unwrap(expr), Expr::Field(_));
+                let help = match concatenation(binary) {
+                    _ if in_braces(expr).is_some() => {
+                        let text = in_braces(expr).unwrap_or_default();
+                        let what = format!("a template in `{name}` stands in quotes");
+                        return mistake(binary, what, format!("`{name} = \"{text}\"`"));
+                    }
+                    Some(template) => {
+                        format!("a template puts text together: `{name} = \"{template}\"`")
+                    }
+                    None if operands.iter().all(is_word)
+                        && matches!(op.as_str(), "&" | "&&" | "|" | "||" | "+") =>
+                    {
+                        format!(
+                            "for several parts: `{name} = ({}, {})`",
+                            source(&binary.left),
+                            source(&binary.right)
+                        )
+                    }
+                    None if operands.iter().all(is_word) && self.place == Place::Whole => {
+                        let text = source(binary).replace(' ', "");
+                        let fixed = format!(
+                            "`{name} = const \"{text}\"`; with a parameter in it: `{name} = \
+                             \"{}{op}{{{}}}\"`",
+                            source(&binary.left),
+                            source(&binary.right)
+                        );
+                        match name == "key" {
+                            true => format!(
+                                "a key tells calls apart, and a name operations: `name = \
+                                 \"{text}\", key = \"req.order_id\"`; for one key of all calls: \
+                                 {fixed}"
+                            ),
+                            false => format!("for a fixed value: {fixed}"),
+                        }
+                    }
+                    None if operands.iter().all(is_field) => format!(
+                        "for several parts: `{name} = ({}, {})`",
+                        source(&binary.left),
+                        source(&binary.right)
+                    ),
+                    None => match without_computation(binary) {
+                        Some(path) => {
+                            let others = match unwrap(path) {
+                                // A parameter may have no methods of the user's.
+                                Expr::Path(_) => format!(
+                                    "compute the value in the caller, and {}",
+                                    self.as_parameter(None)
+                                ),
+                                _ => self.own_method(&source(path)),
+                            };
+                            let path = self.whole(&source(path));
+                            format!("without the computation: `{path}`; or {others}")
+                        }
+                        None => self.own_method(&source(&binary.left)),
+                    },
+                };
+                mistake(binary.op, format!("`{name}` cannot use the operator `{op}`"), help)
+            }
+            Expr::Cast(cast) => {
+                let (as_token, ty) = (&cast.as_token, &cast.ty);
+                let help = format!("all integers are keys: `{name} = {}`", source(&cast.expr));
+                mistake(quote!(#as_token #ty), format!("`{name}` cannot cast"), help)
+            }
+            Expr::Call(call) if call.args.is_empty() => mistake(
+                call,
+                format!("`{}` does not depend on the arguments of the call", source(call)),
+                self.in_place_of_call(call),
+            ),
+            Expr::Call(call) => {
+                let what = format!("`{name}` cannot call the function `{}`", source(&call.func));
+                let help = self.own_method(&call.args.first().map(source).unwrap_or_default());
+                let help = match call.args.first().filter(|_| call.args.len() == 1).map(literal) {
+                    Some(Some(fixed)) if self.place == Place::Whole => {
+                        format!("for a fixed value: `{name} = const {}`; or {help}", source(fixed))
+                    }
+                    _ => help,
+                };
+                let help = match only_paths(call).filter(|_| self.place == Place::Whole) {
+                    Some(path) => {
+                        format!("`{name} = {path}`, if that is a key; or {help}")
+                    }
+                    None => help,
+                };
+                mistake(&call.func, what, help)
+            }
+            Expr::Array(array) => {
+                let member = |expr: &Expr| match literal(expr) {
+                    Some(Lit::Str(text)) => text.value(),
+                    _ => source(expr),
+                };
+                let members = array.elems.iter().map(member).collect::<Vec<_>>().join(", ");
+                let help = match array.elems.len() {
+                    1 => format!("`{}`", self.whole(&members)),
+                    _ => format!("several parts are a tuple: `{name} = \"({members})\"`"),
+                };
+                mistake(array, format!("`{name}` cannot hold an array"), help)
+            }
+            Expr::Macro(call) => mistake(
+                &call.mac.path,
+                format!("`{name}` cannot use the macro `{}!`", source(&call.mac.path)),
+                self.in_place_of_macro(&call.mac),
+            ),
+            Expr::Closure(closure) => match unwrap(&closure.body) {
+                body @ (Expr::Field(_) | Expr::MethodCall(_) | Expr::Path(_)) => mistake(
+                    closure,
+                    format!("`{name}` is a path, and not a closure that returns one"),
+                    format!("`{}`", self.whole(&source(body))),
+                ),
+                Expr::Macro(call) if formatted(&call.mac.tokens).is_some() => {
+                    let what = format!("`{name}` cannot hold a closure");
+                    mistake(closure, what, self.in_place_of_macro(&call.mac))
+                }
+                _ => self.not_a_path(closure, "a closure"),
+            },
+            Expr::Infer(infer) => mistake(
+                infer,
+                "`_` is not the name of a parameter",
+                format!("give the parameter a name, as in `id: u64`, and use it: `{name} = id`"),
+            ),
+            Expr::If(_) | Expr::Match(_) | Expr::Loop(_) | Expr::While(_) | Expr::ForLoop(_) => {
+                self.not_a_path(expr, "control flow")
+            }
+            Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => {
+                self.not_a_path(expr, "control flow")
+            }
+            Expr::Block(_) if in_braces(expr).is_some() => {
+                let path = in_braces(expr).unwrap_or_default();
+                let path = path.trim_matches(['{', '}']);
+                let what = format!("`{name}` cannot hold a block");
+                mistake(expr, what, format!("`{}`", self.whole(path)))
+            }
+            Expr::Struct(_) => {
+                let text = in_braces(expr).unwrap_or_default();
+                let what = format!("a template in `{name}` stands in quotes");
+                mistake(expr, what, format!("`{name} = \"{text}\"`"))
+            }
+            Expr::Block(_)
+            | Expr::Unsafe(_)
+            | Expr::Async(_)
+            | Expr::TryBlock(_)
+            | Expr::Const(_) => self.not_a_path(expr, "a block"),
+            _ => self.not_a_path(expr, "such an expression"),
+        }
+    }
+
+    /// Help for a call of a function without arguments.
+    fn in_place_of_call(&self, call: &syn::ExprCall) -> String {
+        let name = self.name;
+        let Some(function) = function_name(call).filter(|_| !is_new_each_time(call)) else {
+            let path = match self.place {
+                Place::Whole => example(name),
+                Place::Member | Place::Hole => "req.order_id",
+            };
+            return format!(
+                "a repeat call has to give the same {name}, so take it from the request: `{}`",
+                self.whole(path)
+            );
+        };
+        let verbs = ["get_", "fetch_", "load_", "read_", "find_"];
+        let parameter = verbs.iter().find_map(|verb| function.strip_prefix(verb));
+        let parameter = parameter.unwrap_or(&function);
+        let help =
+            format!("call it in the caller, and pass the value as a parameter `{parameter}`");
+        let path = self.whole(&source(self.whole).replace(&source(call), parameter));
+        match path == parameter {
+            true => help,
+            false => format!("{help}: `{path}`"),
+        }
+    }
+
+    fn in_place_of_macro(&self, mac: &syn::Macro) -> String {
+        let name = self.name;
+        if mac.path.is_ident("env") || mac.path.is_ident("option_env") {
+            let value = source(mac);
+            return format!(
+                "for a value that is fixed when compiling: `const JOB: &str = {value};` and `{name} \
+                 = const JOB`"
+            );
+        }
+        let template = match mac.path.is_ident("concat") {
+            true => concatenated(&mac.tokens),
+            false => formatted(&mac.tokens),
+        };
+        let template = template.as_deref().unwrap_or("order:{req.order_id}");
+        format!("a template puts text together: `{name} = \"{template}\"`")
+    }
+
+    fn not_a_path(&self, at: impl ToTokens, kind: &str) -> syn::Error {
+        let name = self.name;
+        mistake(at, format!("`{name}` cannot hold {kind}"), self.own_method(""))
+    }
+
+    /// Help for a computation. `receiver` is the expression that it starts from.
+    pub(super) fn own_method(&self, receiver: &str) -> String {
+        let root = root_of(receiver);
+        let (method, call) = match self.name == "fingerprint" {
+            true => ("a method without arguments, which may return a `Fingerprint`,", "payload()"),
+            false => ("a method without arguments", "idempotency_key()"),
+        };
+        format!(
+            "add {method} and call it: `{}`; or compute the value in the caller, and {}",
+            self.whole(&format!("{root}.{call}")),
+            self.as_parameter(None)
+        )
+    }
+
+    /// Help for a value that is known in the caller. `known_as` is its name there.
+    fn as_parameter(&self, known_as: Option<String>) -> String {
+        let parameter = known_as.unwrap_or_else(|| match self.name.to_string().as_str() {
+            "fingerprint" => "payload".to_owned(),
+            "scope" => "tenant".to_owned(),
+            _ => "order_key".to_owned(),
+        });
+        format!("pass it as a parameter `{parameter}`: `{}`", self.whole(&parameter))
+    }
+}
+
+/// The path in `version + 1`.
+fn without_computation(binary: &syn::ExprBinary) -> Option<&Expr> {
+    let is_path = |expr: &Expr| matches!(unwrap(expr), Expr::Path(_) | Expr::Field(_));
+    match (&*binary.left, &*binary.right) {
+        (path, fixed) | (fixed, path) if is_path(path) && literal(fixed).is_some() => Some(path),
+        _ => None,
+    }
+}
+
+/// Returns `true` for a path that ends in `?`: with the one that has been taken off, it had two.
+fn is_doubled(path: &Expr) -> bool {
+    matches!(unwrap(path), Expr::Try(inner) if !source(&inner.expr).contains('?'))
+}
+
+/// Returns `true` for a function of which every call returns something else, by its name.
+fn is_new_each_time(call: &syn::ExprCall) -> bool {
+    let path = source(&call.func).to_lowercase();
+    let last = path.rsplit("::").next().unwrap_or_default();
+    let is_word = |word: &str| last.split('_').any(|part| part == word);
+    ["now", "random", "rand", "new", "v4", "v7", "nonce", "next", "generate", "gen", "default"]
+        .iter()
+        .any(|word| is_word(word))
+        || path.contains("uuid")
+        || path.contains("rand")
+}
+
+/// The arguments of a call as a key, if they are paths: `req.body`, `(user, id)`.
+fn only_paths(call: &syn::ExprCall) -> Option<String> {
+    if source(&call.func).ends_with("of_serialized") {
+        // Something that is not a key, by its name.
+        return None;
+    }
+    let path = |argument: &Expr| {
+        let argument = match unwrap(argument) {
+            Expr::Reference(reference) => unwrap(&reference.expr),
+            argument => argument,
+        };
+        matches!(argument, Expr::Field(_) | Expr::Path(_)).then(|| source(argument))
+    };
+    let paths = call.args.iter().map(path).collect::<Option<Vec<_>>>()?;
+    match paths.as_slice() {
+        [only] => Some(only.clone()),
+        paths => Some(format!("({})", paths.join(", "))),
+    }
+}
+
+/// The name of the method or function that is called.
+fn last_name(call: &Expr) -> Option<String> {
+    match unwrap(call) {
+        Expr::MethodCall(call) => Some(call.method.to_string()),
+        Expr::Call(call) => function_name(call),
+        _ => None,
+    }
+}
+
+/// The name of the function, or of its module where that says more: `tenant` for
+/// `tenant::current()`.
+fn function_name(call: &syn::ExprCall) -> Option<String> {
+    let Expr::Path(path) = &*call.func else { return None };
+    let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let name = names.next()?;
+    let says_little = ["current", "get", "load", "read", "find", "value"].contains(&name.as_str());
+    match names.next().filter(|_| says_little) {
+        Some(owner) => Some(crate::synonyms::snake_case(&owner)),
+        None => Some(name),
+    }
+}
+
+/// `order-{id}` for the tokens of a template whose quotes were left out.
+fn in_braces(expr: &Expr) -> Option<String> {
+    match unwrap(expr) {
+        Expr::Block(block) => match block.block.stmts.as_slice() {
+            [syn::Stmt::Expr(path @ (Expr::Path(_) | Expr::Field(_)), None)] => {
+                Some(format!("{{{}}}", source(path)))
+            }
+            _ => None,
+        },
+        Expr::Struct(name) => Some(source(name).replace(' ', "")),
+        Expr::Binary(binary) => {
+            let side = |expr: &Expr| match unwrap(expr) {
+                Expr::Path(path) => Some(source(path)),
+                expr => in_braces(expr),
+            };
+            let op = source(&binary.op).trim().to_owned();
+            let text = format!("{}{op}{}", side(&binary.left)?, side(&binary.right)?);
+            text.contains('{').then_some(text)
+        }
+        _ => None,
+    }
+}
+
+/// The template for a concatenation of strings: `order:{req.id}` for `"order:" + req.id`.
+fn concatenation(binary: &syn::ExprBinary) -> Option<String> {
+    fn pieces(expr: &Expr, template: &mut String) -> Option<()> {
+        match unwrap(expr) {
+            Expr::Binary(binary) if matches!(binary.op, syn::BinOp::Add(_)) => {
+                pieces(&binary.left, template)?;
+                pieces(&binary.right, template)
+            }
+            Expr::Reference(reference) => pieces(&reference.expr, template),
+            expr => {
+                match literal(expr) {
+                    Some(Lit::Str(text)) => {
+                        template.push_str(&text.value().replace('{', "{{").replace('}', "}}"));
+                    }
+                    Some(Lit::Char(letter)) => template.push(letter.value()),
+                    Some(_) => return None,
+                    None => template.push_str(&format!("{{{}}}", source(expr))),
+                }
+                Some(())
+            }
+        }
+    }
+    let mut template = String::new();
+    pieces(&Expr::Binary(binary.clone()), &mut template)?;
+    if !template.contains('{') {
+        // Names in quotes, with text between them.
+        return all_quoted(binary);
+    }
+    // Without fixed text it may as well be a sum.
+    let is_text = template.split(['{', '}']).step_by(2).any(|text| !text.is_empty());
+    is_text.then_some(template)
+}
+
+/// `{user}:{id}` for `"user" + ":" + "id"`.
+fn all_quoted(binary: &syn::ExprBinary) -> Option<String> {
+    fn piece(expr: &Expr) -> Option<String> {
+        match (unwrap(expr), literal(expr)) {
+            (_, Some(Lit::Str(text))) => Some(match text.parse::<Expr>() {
+                Ok(Expr::Path(_) | Expr::Field(_)) => format!("{{{}}}", text.value()),
+                _ => text.value(),
+            }),
+            (Expr::Binary(binary), _) => all_quoted(binary),
+            _ => None,
+        }
+    }
+    Some(piece(&binary.left)? + &piece(&binary.right)?)
+}
+
+/// `order:{id}` for `concat!("order:", id)`.
+fn concatenated(arguments: &TokenStream) -> Option<String> {
+    let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
+    let piece = |argument: &Expr| match literal(argument) {
+        Some(Lit::Str(text)) => text.value(),
+        _ => format!("{{{}}}", source(argument)),
+    };
+    Some(parser.parse2(arguments.clone()).ok()?.iter().map(piece).collect())
+}
+
+fn holes(members: impl Iterator<Item = String>) -> String {
+    let holes: Vec<_> = members.map(|member| format!("{{{member}}}")).collect();
+    format!("`{}`", holes.join(":"))
+}

@@ -1,0 +1,144 @@
+//! Values that are understood only with the names of the function's parameters at hand.
+
+use proc_macro2::Ident;
+use quote::ToTokens;
+use syn::parse::ParseStream;
+use syn::{Expr, Lit, LitStr, Meta, Token};
+
+use super::ends;
+use crate::args;
+use crate::mistake::mistake;
+use crate::source::source;
+use crate::synonyms::snake_case;
+use crate::value::literal;
+
+/// The error in a quoted value, if the parameters tell what was meant.
+pub(super) fn refusal(meta: &Meta, parameters: &[String]) -> Option<syn::Error> {
+    let (name, text) = quoted(meta)?;
+    macro_variable(name, text, parameters).or_else(|| braces(name, text, parameters))
+}
+
+/// `name = "text"`
+fn quoted(meta: &Meta) -> Option<(&Ident, &LitStr)> {
+    let Meta::NameValue(pair) = meta else { return None };
+    match literal(&pair.value)? {
+        Lit::Str(text) => Some((pair.path.get_ident()?, text)),
+        _ => None,
+    }
+}
+
+/// `key = "$key"` inside of `macro_rules!`. A parameter of that name is one of the shell's variables,
+/// which `key` translates.
+fn macro_variable(name: &Ident, text: &LitStr, parameters: &[String]) -> Option<syn::Error> {
+    let value = text.value();
+    let (before, after) = value.split_once('$')?;
+    let end = after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len());
+    let (variable, rest) = after.split_at(end);
+    let is_name = syn::parse_str::<Ident>(variable).is_ok();
+    if !is_name || rest.starts_with('.') || is_parameter(variable, parameters) {
+        return None;
+    }
+    let is_whole = before.is_empty() && rest.is_empty();
+    let argument = args::find(&name.to_string())?;
+    if !is_whole && !argument.is_key {
+        return None;
+    }
+    let snake = snake_case(variable);
+    if argument.is_key && is_parameter(&snake, parameters) {
+        let what = format!("`${variable}` does not stand for a parameter");
+        return Some(mistake(text, what, format!("`{name} = \"{before}{{{snake}}}{rest}\"`")));
+    }
+    let what = format!("`${variable}` is not replaced inside quotes");
+    let help = match is_whole {
+        true => format!("a variable of a macro stands without them: `{name} = ${variable}`"),
+        false => format!(
+            "pass the text as a whole, to a variable `${variable}:literal` of the macro: `{name} = \
+             ${variable}`"
+        ),
+    };
+    let help = match parameters.first().filter(|_| argument.is_key) {
+        Some(parameter) => {
+            format!("{help}; for a parameter: `{name} = \"{before}{{{parameter}}}{rest}\"`")
+        }
+        None => help,
+    };
+    Some(mistake(text, what, help))
+}
+
+/// `key = "order:id"`, in which the braces were left out.
+fn braces(name: &Ident, text: &LitStr, parameters: &[String]) -> Option<syn::Error> {
+    const SEPARATORS: [char; 5] = [':', '/', '|', '-', '#'];
+    let value = text.value();
+    let is_text = |c: char| c.is_alphanumeric() || c == '_' || c == '.' || SEPARATORS.contains(&c);
+    if !args::find(&name.to_string())?.is_key
+        || !value.chars().all(is_text)
+        || value.contains("::")
+        || value.starts_with(SEPARATORS)
+        || value.contains("/:")
+    {
+        return None;
+    }
+    let mut found = Vec::new();
+    let pieces = value.split_inclusive(SEPARATORS).map(|piece| {
+        let path = piece.trim_end_matches(SEPARATORS);
+        let is_path = syn::parse_str::<Expr>(path).is_ok();
+        match is_path && is_parameter(path.split('.').next().unwrap_or_default(), parameters) {
+            true => {
+                found.push(path);
+                format!("{{{path}}}{}", &piece[path.len()..])
+            }
+            false => piece.to_owned(),
+        }
+    });
+    let pieces: Vec<String> = pieces.collect();
+    let first = found.first().filter(|_| pieces.len() > 1)?;
+    let what = format!("`{first}` stands for a parameter only in braces");
+    Some(mistake(text, what, format!("`{name} = \"{}\"`", pieces.concat())))
+}
+
+fn is_parameter(word: &str, parameters: &[String]) -> bool {
+    parameters.iter().any(|parameter| parameter == word)
+}
+
+/// `key = "order-{}", id`, as in `println!`: takes the values, and puts them into the template.
+pub(super) fn positional(
+    input: ParseStream<'_>,
+    before: Option<&Meta>,
+    parameters: &[String],
+) -> Option<syn::Error> {
+    let (name, text) = quoted(before?)?;
+    let argument = args::find(&name.to_string())?;
+    let value = text.value();
+    let mut pieces = value.split("{}");
+    if !(argument.is_key || argument.is_text) || pieces.clone().count() < 2 {
+        return None;
+    }
+    let mut template = pieces.next()?.to_owned();
+    let ahead = input.fork();
+    for piece in pieces {
+        let path = bare(&ahead, parameters)?;
+        template.push_str(&format!("{{{path}}}{piece}"));
+        let _ = ahead.parse::<Token![,]>();
+    }
+    // The same again, on the input itself.
+    for _ in 1..value.split("{}").count() {
+        bare(input, parameters);
+        let _ = input.parse::<Token![,]>();
+    }
+    let what = "`{}` does not name a parameter";
+    Some(mistake(text, what, format!("`{name} = \"{template}\"`")))
+}
+
+/// A path that starts at a parameter, and ends before a comma.
+pub(super) fn bare(input: ParseStream<'_>, parameters: &[String]) -> Option<String> {
+    let ahead = input.fork();
+    let part: Expr = ahead.parse().ok().filter(|_| ends(&ahead))?;
+    let text = source(&part);
+    let root = text.split('.').next()?;
+    let is_path = matches!(part, Expr::Field(_) | Expr::Path(_));
+    if !is_path || args::find(root).is_some() || !is_parameter(root, parameters) {
+        return None;
+    }
+    let _ = input.parse::<Expr>().map(ToTokens::into_token_stream);
+    Some(text)
+}

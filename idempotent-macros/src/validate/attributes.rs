@@ -1,0 +1,110 @@
+//! Attributes and doc comments on parameters, and a second `#[idempotent]`.
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Attribute, FnArg};
+
+use crate::args::{self, Args};
+use crate::function::{Function, mark};
+use crate::list;
+use crate::mistake::{Mistakes, mistake};
+use crate::source::source;
+
+/// Refuses doc comments on parameters, and `#[key]`, as other languages mark the key.
+///
+/// Both may be for an attribute below, which comes after this one.
+pub(super) fn validate(
+    args: &Args,
+    written: &TokenStream,
+    function: &Function,
+    mistakes: &mut Mistakes,
+) {
+    if function.has_macros() {
+        return;
+    }
+    let mut marked: Vec<(&str, &Attribute, String)> = Vec::new();
+    for input in &function.sig.inputs {
+        let (attrs, parameter) = match input {
+            FnArg::Typed(typed) => (&typed.attrs, source(&typed.pat)),
+            FnArg::Receiver(receiver) => (&receiver.attrs, "self".to_owned()),
+        };
+        let comment = attrs.iter().find_map(|attr| {
+            let text = list::comment(&attr.meta.to_token_stream())?;
+            Some(list::not_here("on a parameter", &attr.to_token_stream(), &text))
+        });
+        mistakes.extend(comment);
+        let mark = attrs.iter().find_map(|attr| Some((mark(attr)?, attr)));
+        let mark = mark.filter(|(argument, _)| !is_given(argument, args));
+        marked.extend(mark.map(|(argument, attr)| (argument, attr, parameter)));
+    }
+    for name in ["key", "scope", "fingerprint"] {
+        let same: Vec<_> = marked.iter().filter(|(argument, ..)| *argument == name).collect();
+        let parts: Vec<_> = same.iter().map(|(.., parameter)| parameter.as_str()).collect();
+        let value = match parts.as_slice() {
+            [] => continue,
+            [only] => (*only).to_owned(),
+            parts => format!("({})", parts.join(", ")),
+        };
+        let what = format!("`{name}` is an argument of `#[idempotent(..)]`, and no attribute");
+        let others = match written.is_empty() {
+            true => String::new(),
+            false => format!(", {}", source(written).trim_end_matches(',')),
+        };
+        let help = format!("`#[idempotent({name} = \"{value}\"{others})]`");
+        mistakes.push(mistake(same[0].1.path(), what, help));
+    }
+}
+
+/// Returns `true` if the argument is given.
+fn is_given(name: &str, args: &Args) -> bool {
+    match name {
+        "key" => args.key.is_some(),
+        "scope" => args.scope.is_some(),
+        _ => args.fingerprint.is_some(),
+    }
+}
+
+/// Help for a second attribute: both in one.
+pub(super) fn merged(first: &TokenStream, second: &Attribute) -> String {
+    let second = match second.meta.require_list() {
+        Ok(list) => list.tokens.clone(),
+        Err(_) => TokenStream::new(),
+    };
+    let mut all = arguments(first.clone());
+    for (name, value) in arguments(second) {
+        let is_key = args::find(&name).is_some_and(|argument| argument.is_key);
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) if is_key && *known != value => {
+                let (Some(one), Some(two)) = (parts(known), parts(&value)) else { continue };
+                *known = format!(" = \"({one}, {two})\"");
+            }
+            Some(_) => {}
+            None => all.push((name, value)),
+        }
+    }
+    let all: Vec<_> = all.into_iter().map(|(name, value)| name + &value).collect();
+    format!("put all arguments into one: `#[idempotent({})]`", all.join(", "))
+}
+
+/// The names of the arguments, and what follows each.
+fn arguments(list: TokenStream) -> Vec<(String, String)> {
+    let tokens: Vec<TokenTree> = list.into_iter().collect();
+    let pieces = tokens.split(|token| token.to_string() == ",");
+    let pieces = pieces.filter_map(|piece| {
+        let (name, value) = piece.split_first()?;
+        let value: TokenStream = value.iter().cloned().collect();
+        let value = source(&value);
+        let space = if value.is_empty() { "" } else { " " };
+        Some((name.to_string(), format!("{space}{value}")))
+    });
+    pieces.collect()
+}
+
+/// `user, id` for `= "(user, id)"`, unless the value is text.
+fn parts(value: &str) -> Option<String> {
+    let value = value.trim_start_matches([' ', '=']);
+    let is_text = value.contains('{') || value.starts_with("const");
+    let inner = value.trim_matches('"');
+    let inner = inner.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(inner);
+    (!is_text).then(|| inner.to_owned())
+}

@@ -1,0 +1,232 @@
+//! The names of the user's function, for the examples in help texts.
+//!
+//! Arguments are parsed without the function in view, and their examples speak of a parameter `req`,
+//! an error `OrderError`, a value `Order` and a transaction `tx`. An example that does not fit is a
+//! second mistake, so the names are replaced where the function has others.
+
+use syn::{FnArg, Pat, Type};
+
+use crate::function::{Function, result_types};
+use crate::source::type_source;
+
+/// The error type of the function, in examples that are written before it is known.
+pub(crate) const ERROR_TYPE: &str = "OrderError";
+
+/// The type of the value, in the same examples.
+pub(crate) const VALUE_TYPE: &str = "Order";
+
+/// The fingerprint in examples.
+const PAYLOAD: &str = "(req.amount, req.currency)";
+
+/// Help that needs a parameter with fields.
+pub(crate) const WHOLE_PAYLOAD: &str = "`fingerprint = \"req\"` if the type derives `KeyPart`, or ";
+
+/// Help that needs a function without a transaction.
+pub(crate) const TRANSACTION_PARAMETER: &str =
+    ", with a parameter `tx: &mut sqlx::PgConnection`; the crate: `cargo add idempotent-sql`";
+
+/// The names that examples use.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    error: Option<String>,
+    value: Option<String>,
+    /// A parameter that has fields, unless there is one with the name `req`.
+    request: Option<String>,
+    /// Parameters that are keys themselves.
+    scalars: Vec<String>,
+    transaction: Option<String>,
+}
+
+impl Words {
+    pub(crate) fn of(function: &Function) -> Self {
+        let returns = function.returns();
+        let value = result_types(&returns).map(|(value, _)| type_source(value));
+        let mut words = Self {
+            error: function.own_error(),
+            value: value.filter(|value| !value.contains(['&', '\''])),
+            ..Self::default()
+        };
+        for input in &function.sig.inputs {
+            let FnArg::Typed(typed) = input else { continue };
+            let Some(name) = name_of(&typed.pat).filter(|name| !name.starts_with('_')) else {
+                continue;
+            };
+            match kind_of(&typed.ty) {
+                _ if name == "req" => words.request = Some(name),
+                Kind::Scalar => words.scalars.push(name),
+                Kind::Request if words.request.is_none() => words.request = Some(name),
+                Kind::Borrowed if words.transaction.is_none() => words.transaction = Some(name),
+                _ => {}
+            }
+        }
+        words
+    }
+
+    /// Puts the names into the help of an error. The text before it has the user's words already.
+    pub(crate) fn put_into(&self, text: &str) -> String {
+        let Some((what, help)) = text.split_once("\nhelp: ") else { return text.to_owned() };
+        let mut help = self.with_parameters(help);
+        if let Some(error) = self.error.as_deref().filter(|_| help.contains("is_final")) {
+            help = help.replace(ERROR_TYPE, error);
+        }
+        if let Some(value) = &self.value {
+            help = help.replace(&format!(": &{VALUE_TYPE})"), &format!(": &{value})"));
+        }
+        if let Some(name) = &self.transaction {
+            help = help.replace(TRANSACTION_PARAMETER, "");
+            help = help.replace("transaction = \"tx\"", &format!("transaction = \"{name}\""));
+        }
+        format!("{what}\nhelp: {help}")
+    }
+
+    fn with_parameters(&self, help: &str) -> String {
+        match (self.request.as_deref(), self.scalars.as_slice()) {
+            (Some("req"), _) | (None, []) => help.to_owned(),
+            (Some(request), _) => {
+                let help = help.replace("\"req\"", &format!("\"{request}\""));
+                replace_paths(&help, |path| path.replacen("req", request, 1))
+            }
+            (None, scalars) => {
+                let payload = match scalars {
+                    [only] | [_, only] => only.clone(),
+                    [_, more @ ..] => format!("({})", more.join(", ")),
+                    [] => PAYLOAD.to_owned(),
+                };
+                let help = help.replace(WHOLE_PAYLOAD, "").replace(PAYLOAD, &payload);
+                let mut known: Vec<String> = Vec::new();
+                replace_paths(&help, |path| {
+                    if path.ends_with(['?', ')']) {
+                        return path.to_owned();
+                    }
+                    let known_at = known.iter().position(|known| known == path);
+                    let at = known_at.unwrap_or_else(|| {
+                        known.push(path.to_owned());
+                        known.len() - 1
+                    });
+                    scalars[at % scalars.len()].clone()
+                })
+            }
+        }
+    }
+}
+
+/// Replaces every path that starts at `req`.
+fn replace_paths(text: &str, mut replace: impl FnMut(&str) -> String) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("req.") {
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+        let path = &rest[at..];
+        let mut end = path.find(|c| !is_name(c)).unwrap_or(path.len());
+        for tail in ["()", "?"] {
+            end += if path[end..].starts_with(tail) { tail.len() } else { 0 };
+        }
+        out.push_str(&rest[..at]);
+        match rest[..at].ends_with(is_name) {
+            true => out.push_str(&path[..end]),
+            false => out.push_str(&replace(&path[..end])),
+        }
+        rest = &path[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The name that a parameter binds, if it binds one: `req`, `Json(req)`.
+fn name_of(pattern: &Pat) -> Option<String> {
+    match pattern {
+        Pat::Ident(pattern) => Some(pattern.ident.to_string()),
+        Pat::TupleStruct(pattern) if pattern.elems.len() == 1 => name_of(pattern.elems.first()?),
+        _ => None,
+    }
+}
+
+enum Kind {
+    /// A key itself.
+    Scalar,
+    /// Something with fields.
+    Request,
+    /// A mutable borrow, as of a transaction.
+    Borrowed,
+    Other,
+}
+
+/// Returns `true` for a type without fields that a key may name.
+pub(crate) fn is_scalar(ty: &Type) -> bool {
+    matches!(kind_of(ty), Kind::Scalar)
+}
+
+/// Sorts a type by its name.
+fn kind_of(ty: &Type) -> Kind {
+    match ty {
+        Type::Reference(reference) if reference.mutability.is_some() => Kind::Borrowed,
+        Type::Reference(reference) => kind_of(&reference.elem),
+        Type::Group(group) => kind_of(&group.elem),
+        Type::Path(path) => {
+            let Some(last) = path.path.segments.last() else { return Kind::Other };
+            match last.ident.to_string().as_str() {
+                "State" | "Extension" | "Idempotency" | "Arc" | "Option" | "Vec" | "HashMap"
+                | "BTreeMap" | "HeaderMap" | "Box" | "Rc" | "Duration" | "f32" | "f64" => {
+                    Kind::Other
+                }
+                "String" | "Uuid" | "Path" | "IpAddr" | "Decimal" => Kind::Scalar,
+                name if name.ends_with("Id") || name.starts_with("NonZero") => Kind::Scalar,
+                name if name.ends_with("Pool") || name.ends_with("Client") => Kind::Other,
+                name if name.starts_with(char::is_lowercase) => Kind::Scalar,
+                _ => Kind::Request,
+            }
+        }
+        _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proc_macro2::TokenStream;
+    use quote::quote;
+
+    use super::*;
+
+    fn help(function: TokenStream, help: &str) -> String {
+        let words = Words::of(&Function::parse(&function).unwrap());
+        let text = words.put_into(&format!("`req.order_id` is wrong\nhelp: {help}"));
+        text.strip_prefix("`req.order_id` is wrong\nhelp: ").unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_request_of_another_name_is_called_by_it() {
+        let function = quote!(
+            async fn f(State(db): State<Db>, Json(order): Json<Order>, n: u64) -> Result<(), E> {}
+        );
+        assert_eq!(
+            help(function.clone(), "`key = \"req.order_id\"`"),
+            "`key = \"order.order_id\"`"
+        );
+        assert_eq!(help(function, "`{req.id()}`, `{my_req.id}`"), "`{order.id()}`, `{my_req.id}`");
+    }
+
+    #[test]
+    fn parameters_that_are_keys_take_the_place_of_fields() {
+        let function = quote!(
+            async fn f(user: String, id: u64) -> Result<(), E> {}
+        );
+        assert_eq!(help(function.clone(), "`{req.order_id}:{req.item}`"), "`{user}:{id}`");
+        assert_eq!(
+            help(function.clone(), "`fingerprint = \"(req.amount, req.currency)\"`"),
+            "`fingerprint = \"id\"`"
+        );
+        assert_eq!(help(function, "`key = \"req.token?\"`"), "`key = \"req.token?\"`");
+    }
+
+    #[test]
+    fn types_and_transactions_have_the_names_of_the_function() {
+        let function = quote!(
+            async fn f(conn: &mut PgConnection, req: Req) -> Result<Receipt, PayError> {}
+        );
+        let retention = "`fn retention(value: &Order) -> Duration`";
+        assert_eq!(help(function.clone(), retention), retention.replace("Order", "Receipt"));
+        assert_eq!(help(function.clone(), "`transaction = \"tx\"`"), "`transaction = \"conn\"`");
+        assert_eq!(help(function.clone(), "`OrderError::is_final`"), "`PayError::is_final`");
+        assert_eq!(help(function, "`key = \"req.order_id\"`"), "`key = \"req.order_id\"`");
+    }
+}

@@ -1,0 +1,64 @@
+//! Constants that the user names in the attribute.
+//!
+//! Their types are checked apart from their values, so that another type is one error with a text of
+//! its own: in a `static`, no trait can convert them.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// The type of a constant.
+pub const fn type_of<T: ?Sized>(_: &T) -> PhantomData<T> {
+    PhantomData
+}
+
+/// Types of times.
+#[diagnostic::on_unimplemented(
+    message = "a time is a constant of type `std::time::Duration`, this is `{Self}`",
+    label = "not a `std::time::Duration`",
+    note = "write the time itself, as in `\"5m\"`, or a constant: `const RETENTION: std::time::Duration = \
+            std::time::Duration::from_secs(300);`",
+    note = "a time that is known only at run time belongs in the configuration, as in \
+            `Config::new().with_expire(..)`, or in `expire_with = retention`"
+)]
+pub trait IsDuration {
+    /// The type itself.
+    type Value;
+}
+
+#[diagnostic::do_not_recommend]
+impl IsDuration for Duration {
+    type Value = Duration;
+}
+
+/// Returns the time.
+pub const fn duration<D: IsDuration<Value = Duration>>(
+    _: PhantomData<D>,
+    time: D::Value,
+) -> Duration {
+    time
+}
+
+/// Types of texts.
+#[diagnostic::on_unimplemented(
+    message = "`message` takes a `&'static str`, this is `{Self}`",
+    label = "not a `&'static str`",
+    note = "write the text itself, or a constant: `const DUPLICATE: &str = \"already submitted\";`",
+    note = "with values of the call, it is a template: `message = \"order {{req.order_id}} exists\"`"
+)]
+pub trait IsText {
+    /// The type itself.
+    type Value;
+}
+
+#[diagnostic::do_not_recommend]
+impl IsText for &'static str {
+    type Value = &'static str;
+}
+
+/// Returns the text.
+pub const fn text<T: IsText<Value = &'static str>>(
+    _: PhantomData<T>,
+    text: T::Value,
+) -> &'static str {
+    text
+}

@@ -1,0 +1,9 @@
+use idempotent_runtime::{Error, idempotent};
+
+#[idempotent(key = "order:{{id}}")]
+async fn create(user: String, id: u64) -> Result<u64, Error> {
+    drop(user);
+    Ok(id)
+}
+
+fn main() {}

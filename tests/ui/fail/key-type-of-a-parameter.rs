@@ -1,0 +1,12 @@
+use idempotent_runtime::{Error, idempotent};
+
+struct Order {
+    id: u64,
+}
+
+#[idempotent(key = "Order.id")]
+async fn create(order: Order) -> Result<u64, Error> {
+    Ok(order.id)
+}
+
+fn main() {}
