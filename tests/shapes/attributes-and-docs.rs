@@ -23,8 +23,8 @@ async fn inner_attribute(id: u64, unused: u64) -> Result<u64, Error> {
 
 #[idempotent(key = "(session, id)", mode = "strong")]
 async fn conditional(
-    #[cfg(all())] session: u64,
-    #[cfg(any())] other: u64,
+    #[cfg(not(target_os = "none"))] session: u64,
+    #[cfg(target_os = "none")] other: u64,
     id: u64,
 ) -> Result<u64, Error> {
     Ok(session + id)
