@@ -8,6 +8,7 @@ use idempotent_runtime::store::{RedisStore, Store, StoreFuture};
 use idempotent_runtime::testing::Subject;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::io;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -260,7 +261,17 @@ fn spawn(binary: &Path, port: u16, directory: &Path, arguments: &[String]) -> Ch
     command.arg("--dir").arg(directory).arg("--daemonize").arg("no");
     command.arg("--unixsocket").arg(directory.join("socket"));
     command.args(arguments).stdout(log).stderr(Stdio::null()).stdin(Stdio::null());
-    command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display()))
+    loop {
+        match command.spawn() {
+            // A script that was just written: the child of another thread has it open until it is a program of its own.
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::yield_now();
+            }
+            spawned => {
+                return spawned.unwrap_or_else(|error| panic!("{}: {error}", binary.display()));
+            }
+        }
+    }
 }
 
 /// Sends a signal by name to a process.

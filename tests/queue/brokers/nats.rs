@@ -132,8 +132,12 @@ impl Nats {
     }
 
     async fn pending(&self) -> usize {
+        // The stream first: a consumer may not count a message yet that the stream has confirmed.
+        let stream = self.jetstream.get_stream(&self.stream).await.unwrap();
+        let sent = stream.cached_info().state.last_sequence;
         let info = self.consumer_info().await;
-        info.num_ack_pending + usize::try_from(info.num_pending).unwrap()
+        let undelivered = sent.saturating_sub(info.delivered.stream_sequence).max(info.num_pending);
+        info.num_ack_pending + usize::try_from(undelivered).unwrap()
     }
 }
 
