@@ -5,8 +5,12 @@
 //! same way: confirmed on NATS. The one by hand sends the same two commands to Redis for each message as a call does: `SET
 //! NX GET PX` before its body, and after it a script that compares and sets, on one connection; the bare one sends none, and
 //! the calling one calls the idempotent function, so that the rest is what a [`Consumer`] adds. These three handle all
-//! messages in one task. The spawning one is that by hand with a task for each message, as a [`Consumer`] has: a handler that
-//! blocks does not hold up the others, and all processors are used.
+//! messages in one task. The spawning one is that by hand with a task for each message, so that, as with a [`Consumer`], a
+//! handler that blocks does not hold up the others, and all processors are used.
+//!
+//! All of it is measured twice: with as many worker threads as there are processors, which the servers share, and with one
+//! less, so that they have one to themselves.
+//!
 //! They take turns in short rounds, so that all see the same machine; a figure is the median over the rounds, with the
 //! lowest and the highest behind it. A ratio is that of throughput: 1.00 is as fast.
 #![allow(missing_docs, clippy::print_stdout)]
@@ -23,12 +27,14 @@ use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamReadOptions, StreamReadReply};
 use redis::{AsyncCommands as _, Client, Script};
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use support::nats::shared_nats;
 use support::rabbitmq::shared_rabbitmq;
 use support::redis::shared_redis;
+use tokio::runtime::Builder;
 use tokio::sync::{Notify, Semaphore};
 
 const ROUNDS: usize = 7;
@@ -381,9 +387,17 @@ impl Queue for Streams {
     }
 }
 
-#[tokio::main]
-async fn main() {
+fn main() {
     println!("consumers of {MESSAGES} messages, {CONCURRENCY} at a time");
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    for workers in [processors, processors - 1].into_iter().filter(|workers| *workers > 0) {
+        println!("{workers} worker threads, {processors} processors");
+        let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+        runtime.unwrap().block_on(measure_all());
+    }
+}
+
+async fn measure_all() {
     // `-- Rabbit` measures those with this in their names.
     let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-')).unwrap_or_default();
     let is_meant = |name: &str| name.contains(&only);

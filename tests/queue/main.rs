@@ -5,6 +5,7 @@
 mod bench;
 mod consumers;
 mod decoders;
+mod hands;
 mod in_hand;
 mod observed;
 mod order;

@@ -14,7 +14,6 @@ use crate::{Decode, Delivery, QueueError, Reason, Settlement};
 use std::fmt;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::Instrument;
@@ -43,8 +42,8 @@ struct Tries {
 
 /// Handles a delivery and settles it.
 pub(super) async fn take<D, C, M, H, F, T, E>(
-    work: Arc<Work<C, H>>,
-    heartbeats: Arc<Heartbeats<D>>,
+    work: &Work<C, H>,
+    heartbeats: &Heartbeats<D>,
     delivery: D,
     mut turn: Turn,
 ) -> Consequence
@@ -55,8 +54,7 @@ where
     F: Future<Output = Result<T, E>> + Send + 'static,
     E: fmt::Display,
 {
-    let _counted = work.status.takes();
-    let mut delivery = HeldDelivery::new(&heartbeats, &work.settings, delivery);
+    let mut delivery = HeldDelivery::new(heartbeats, &work.settings, delivery);
     let mut tries = Tries::default();
     loop {
         let permit = match work.starts_at_once(&turn) {
@@ -64,22 +62,22 @@ where
             None => delivery.during(work.may_start(&mut turn)).await,
         };
         let Some(permit) = permit else {
-            give_back(&work, delivery.into_delivery()).await;
+            give_back(work, delivery.into_delivery()).await;
             return Consequence::GoesOn;
         };
         let span = work.span(delivery.message());
-        let tried = handle(&work, &mut delivery, tries.failed);
+        let tried = handle(work, &mut delivery, tries.failed);
         let answer = tried.instrument(span.clone()).await;
         drop(permit);
-        learn(&work, &answer);
-        if let Some(until) = stays_until(&work, &answer, &turn, &mut tries) {
-            if !delivery.during(waits(&work, until)).await {
-                give_back(&work, delivery.into_delivery()).await;
+        learn(work, &answer);
+        if let Some(until) = stays_until(work, &answer, &turn, &mut tries) {
+            if !delivery.during(waits(work, until)).await {
+                give_back(work, delivery.into_delivery()).await;
                 return Consequence::GoesOn;
             }
             continue;
         }
-        settle(&work, delivery.into_delivery(), &answer).instrument(span).await;
+        settle(work, delivery.into_delivery(), &answer).instrument(span).await;
         return match answer.settlement {
             Settlement::Stop => Consequence::Stops(answer.error),
             _ if answer.is_shutting_down => Consequence::Ends,
@@ -93,13 +91,12 @@ where
 
 /// Settles a delivery without a try.
 pub(super) async fn reject<C, H>(
-    work: Arc<Work<C, H>>,
+    work: &Work<C, H>,
     delivery: impl Delivery,
     answer: Answer,
 ) -> Consequence {
-    let _counted = work.status.takes();
     let span = work.span(delivery.message());
-    settle(&work, delivery, &answer).instrument(span).await;
+    settle(work, delivery, &answer).instrument(span).await;
     Consequence::GoesOn
 }
 

@@ -1,6 +1,6 @@
 //! Consumers: a loop that takes deliveries, calls a handler and settles.
 //!
-//! `run` is the loop, which has one task for each delivery. `in_hand` is that task: it waits for its turn
+//! `run` has the tasks, each of which takes one delivery after the other (`intake`). `in_hand` is what it does with one: it waits for its turn
 //! (`order`) and for a handler that may start (`work`), has the message handled (`handle`), and settles it.
 //! Another task signals meanwhile to the broker for all of them (`heartbeat`).
 //! `tally` counts the tries of a message that was delivered too often.
@@ -10,6 +10,7 @@ pub(crate) mod conditions;
 mod handle;
 mod heartbeat;
 mod in_hand;
+mod intake;
 mod order;
 mod prepare;
 mod run;

@@ -1,25 +1,33 @@
-//! The loop of a consumer.
+//! The tasks of a consumer.
+//!
+//! Each hand is a task that takes a delivery, handles it, settles it, and takes the next one. One hand at a time waits for
+//! the source; when it has a delivery, another one that has nothing to do takes its place, or a new one if all are
+//! busy. So a message that is there when a hand is done with the one before wakes nobody, and needs no task of its own.
 
 use super::Consumer;
 use super::conditions::{Dependency, Phase};
-use super::handle::Answer;
 use super::heartbeat::Heartbeats;
 use super::in_hand::{Consequence, reject, take};
-use super::order::{Chains, Turn};
+use super::intake::{ClosesSource, Intake, Next, Taken, source};
 use super::prepare::prepare;
 use super::work::Work;
-use crate::{ConsumerError, Decode, Deliveries, Delivery, Message, QueueError};
+use crate::{ConsumerError, Decode, Deliveries};
+use std::any::Any;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::mem::replace;
+use std::panic::resume_unwind;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
+use tokio::sync::{Mutex, Notify};
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 pub(super) async fn run<S, C, M, H, F, T, E>(
     consumer: Consumer<C>,
-    mut source: S,
+    mut deliveries: S,
     handler: H,
 ) -> Result<(), ConsumerError>
 where
@@ -37,114 +45,228 @@ where
         return Err(ConsumerError::Misconfigured { consumer: String::new(), error });
     }
     let status = Arc::clone(&life.0);
-    let Some(prepared) = prepare(&settings, &status, &mut source, &mut shutdown).await? else {
+    let Some(prepared) = prepare(&settings, &status, &mut deliveries, &mut shutdown).await? else {
         return Ok(());
     };
     status.enters(Phase::Running);
+    let source = Arc::new(source(deliveries));
+    let intake = Intake::new(Arc::clone(&source), status.watch());
     let work = Arc::new(Work::new(settings, status, decoder, handler, prepared));
     let heartbeats = Arc::new(Heartbeats::new());
     let _task = heartbeats.start(&work);
-    let mut changes = work.status.watch();
-    let mut chains = Chains::default();
-    // Dropped, it ends its tasks, and their deliveries go back to the broker.
-    let mut tasks = JoinSet::new();
-    // Kept from turn to turn. One that the source has been asked for is waited for, also if an outage begins
-    // meanwhile, and is not dropped before the consumer ends.
-    let mut next = pin!(fetch(source));
-    let (mut is_asked, mut is_over) = (false, false);
-    let stopped = loop {
-        let pause = changes.borrow_and_update().no_fetch_before();
-        let has_room = pause.is_none() && tasks.len() < work.settings.prefetch();
-        if is_over && tasks.is_empty() {
-            break None;
+    let crew = Arc::new(Crew::new(intake));
+    let hand = || {
+        let (crew, work, heartbeats) = (crew.clone(), work.clone(), heartbeats.clone());
+        async move {
+            loop {
+                let Taken { delivery, turn, counted } = match crew.next(&work).await {
+                    Next::Delivery(taken) => taken,
+                    Next::Over => return Ended::Done,
+                    Next::Panicked(panic) => return Ended::SourcePanicked(panic),
+                };
+                let handled = pin!(async {
+                    match turn {
+                        Ok(turn) => take(&work, &heartbeats, delivery, turn).await,
+                        Err(answer) => reject(&work, delivery, answer).await,
+                    }
+                });
+                let consequence = letting_others_run(handled).await;
+                drop(counted);
+                match consequence {
+                    Consequence::GoesOn => {}
+                    Consequence::Ends => return Ended::Ends,
+                    Consequence::Stops(error) => return Ended::Stops(error),
+                }
+            }
         }
+    };
+    // A task, so that the hands know of it before they take another message, however seldom this future is polled.
+    let mut told = JoinSet::new();
+    let status = Arc::clone(&work.status);
+    told.spawn(async move {
+        shutdown.await;
+        status.enters(Phase::Draining);
+    });
+    // Dropped, it ends its tasks, and their deliveries go back to the broker.
+    let mut hands = JoinSet::new();
+    // Before the hands are dropped.
+    let _closes_source = ClosesSource(source);
+    hands.spawn(hand());
+    let stopped = loop {
+        crew.hands.store(hands.len(), SeqCst);
         tokio::select! {
             biased;
-            () = &mut shutdown => break None,
-            Some(ended) = tasks.join_next() => match consequence(&work, ended) {
-                Consequence::GoesOn => {}
-                Consequence::Ends => break None,
-                Consequence::Stops(error) => {
-                    let consumer = (*work.settings.name).to_owned();
-                    break Some(ConsumerError::Misconfigured { consumer, error });
-                }
+            Some(told) = told.join_next() => match told.map_err(JoinError::try_into_panic) {
+                Err(Ok(panic)) => resume_unwind(panic),
+                Ok(()) | Err(Err(_)) => break None,
             },
-            _ = changes.changed() => {}
-            () = sleep_until(pause.unwrap_or_else(Instant::now)), if pause.is_some() => {}
-            (source, fetched) = poll_fn(|context| {
-                is_asked = true;
-                next.as_mut().poll(context)
-            }), if !is_over && (is_asked || has_room) => {
-                is_asked = false;
-                next.set(fetch(source));
-                match fetched {
-                    Ok(None) => is_over = true,
-                    Ok(Some(delivery)) => {
-                        work.status.answers(Dependency::Source);
-                        let task = Arc::clone(&work);
-                        match turn(&work, &mut chains, delivery.message()) {
-                            Ok(turn) => {
-                                tasks.spawn(take(task, Arc::clone(&heartbeats), delivery, turn))
-                            }
-                            Err(answer) => tasks.spawn(reject(task, delivery, answer)),
-                        };
-                    }
-                    Err(error) => {
-                        let consumer: &str = &work.settings.name;
-                        tracing::warn!(target: "idempotent", consumer, %error, "no delivery");
-                        work.status.fails(Dependency::Source, work.settings.pauses, &error);
-                    }
+            ended = hands.join_next() => match ended.map(|ended| ending(&work, ended)) {
+                // The source has no more deliveries, and the last one is settled.
+                None => break None,
+                Some(Ended::Done) => {}
+                Some(Ended::Panicked) => drop(hands.spawn(hand())),
+                Some(Ended::Ends) => break None,
+                Some(Ended::Stops(error)) => break Some(misconfigured(&work, error)),
+                Some(Ended::SourcePanicked(panic)) => resume_unwind(panic),
+            },
+            () = crew.short.notified() => {
+                if hands.len() < work.settings.prefetch() {
+                    hands.spawn(hand());
                 }
             }
         }
     };
     work.status.enters(Phase::Draining);
-    drain(&work, &mut tasks, stopped).await
+    drain(&work, &mut hands, stopped).await
 }
 
-/// Asks a source for its next delivery, once this is polled: a source may take a message when it is asked.
-async fn fetch<S: Deliveries>(mut source: S) -> (S, Result<Option<S::Delivery>, QueueError>) {
-    let fetched = source.next().await;
-    (source, fetched)
+/// The largest number of hands that wait to be wanted. One that would be another one ends.
+const MOST_IDLE: usize = 64;
+
+/// The end of a hand.
+enum Ended {
+    /// There is nothing more to take, or others are there to take it.
+    Done,
+    /// The instance was shut down, or the runtime.
+    Ends,
+    /// No message can be settled.
+    Stops(String),
+    /// It has panicked, with a delivery.
+    Panicked,
+    /// The source has panicked.
+    SourcePanicked(Box<dyn Any + Send>),
 }
 
-/// The turn of a message, which is free if it has no key. An answer if it is not known.
-fn turn<C, H>(work: &Work<C, H>, chains: &mut Chains, message: &Message) -> Result<Turn, Answer> {
-    let Some(ordered_by) = &work.settings.ordered_by else { return Ok(Turn::default()) };
-    match catch_unwind(AssertUnwindSafe(|| ordered_by(message))) {
-        Ok(None) => Ok(Turn::default()),
-        Ok(Some(key)) => Ok(chains.join(key)),
-        Err(_) => Err(Answer::dead("order-unknown", "the function of `ordered_by` panicked")),
+/// The place at which the hands of a consumer take deliveries.
+struct Crew<S, F> {
+    /// Held by the one that waits for the source.
+    intake: Mutex<Intake<S, F>>,
+    /// Those that wait for the place at the source.
+    idle: AtomicUsize,
+    /// The number of hands.
+    hands: AtomicUsize,
+    /// All hands are busy, and another one is wanted.
+    short: Notify,
+}
+
+impl<S, F> Crew<S, F>
+where
+    S: Deliveries,
+    F: Future<Output = (S, Result<Option<S::Delivery>, crate::QueueError>)>,
+{
+    fn new(intake: Intake<S, F>) -> Self {
+        let [idle, hands] = [const { AtomicUsize::new(0) }; 2];
+        Self { intake: Mutex::new(intake), idle, hands, short: Notify::new() }
     }
+
+    /// The next delivery for this hand. None if enough others wait for one.
+    async fn next<'a, C, H>(&self, work: &'a Work<C, H>) -> Next<'a, S::Delivery> {
+        let Some(idle) = Idle::new(&self.idle) else { return Next::Over };
+        let mut intake = self.intake.lock().await;
+        drop(idle);
+        let next = intake.next(work).await;
+        if !matches!(next, Next::Delivery(_)) {
+            return next;
+        }
+        let has_successor = self.idle.load(SeqCst) > 0;
+        let is_short = !has_successor && self.hands.load(SeqCst) < work.settings.prefetch();
+        if is_short {
+            self.short.notify_one();
+        }
+        drop(intake);
+        if has_successor || is_short {
+            behind_woken_tasks().await;
+        }
+        next
+    }
+}
+
+/// A hand that has nothing to do.
+struct Idle<'a>(&'a AtomicUsize);
+
+impl<'a> Idle<'a> {
+    /// `None` if there are enough of them.
+    fn new(count: &'a AtomicUsize) -> Option<Self> {
+        let others = count.fetch_add(1, SeqCst);
+        let idle = Self(count);
+        (others < MOST_IDLE).then_some(idle)
+    }
+}
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Waits for the end of a message, and lets other tasks have their turn if it took no wait: a hand that finds the
+/// next message at once would otherwise hold them up, and the end of the consumer with them.
+async fn letting_others_run<F: Future>(mut handled: Pin<&mut F>) -> F::Output {
+    let mut has_waited = false;
+    let output = poll_fn(|context| {
+        let poll = handled.as_mut().poll(context);
+        has_waited |= poll.is_pending();
+        poll
+    })
+    .await;
+    if !has_waited {
+        behind_woken_tasks().await;
+    }
+    output
+}
+
+/// Lets a task that was woken have its turn: tokio runs it next on this thread, which a handler may block.
+async fn behind_woken_tasks() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Waits for the messages in hand. Those that are left go back when the tasks are dropped.
 async fn drain<C, H>(
     work: &Work<C, H>,
-    tasks: &mut JoinSet<Consequence>,
+    hands: &mut JoinSet<Ended>,
     mut stopped: Option<ConsumerError>,
 ) -> Result<(), ConsumerError> {
     let drained = async {
-        while let Some(ended) = tasks.join_next().await {
-            if let Consequence::Stops(error) = consequence(work, ended) {
-                let consumer = (*work.settings.name).to_owned();
-                stopped.get_or_insert(ConsumerError::Misconfigured { consumer, error });
+        while let Some(ended) = hands.join_next().await {
+            match ending(work, ended) {
+                Ended::Stops(error) => {
+                    stopped.get_or_insert_with(|| misconfigured(work, error));
+                }
+                Ended::SourcePanicked(panic) => resume_unwind(panic),
+                Ended::Done | Ended::Ends | Ended::Panicked => {}
             }
         }
     };
-    if timeout(work.settings.drain, drained).await.is_err() {
-        let (consumer, left): (&str, usize) = (&work.settings.name, tasks.len());
+    let is_cut_off = timeout(work.settings.drain, drained).await.is_err();
+    let (consumer, left): (&str, usize) = (&work.settings.name, work.status.in_hand());
+    if is_cut_off && left > 0 {
         tracing::warn!(target: "idempotent", consumer, left, "messages go back to the broker");
     }
     stopped.map_or(Ok(()), Err)
 }
 
-fn consequence<C, H>(work: &Work<C, H>, ended: Result<Consequence, JoinError>) -> Consequence {
+fn ending<C, H>(work: &Work<C, H>, ended: Result<Ended, JoinError>) -> Ended {
     ended.unwrap_or_else(|error| {
+        if error.is_cancelled() {
+            // Its runtime has ended.
+            return Ended::Ends;
+        }
         // Panics of handlers are answers; one of the broker's client leaves the delivery to the broker.
         let consumer: &str = &work.settings.name;
         tracing::error!(target: "idempotent", consumer, %error, "delivery dropped");
         work.status.fails(Dependency::Settling, work.settings.pauses, &error);
-        Consequence::GoesOn
+        Ended::Panicked
     })
+}
+
+fn misconfigured<C, H>(work: &Work<C, H>, error: String) -> ConsumerError {
+    ConsumerError::Misconfigured { consumer: (*work.settings.name).to_owned(), error }
 }

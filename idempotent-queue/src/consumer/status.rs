@@ -117,9 +117,9 @@ impl Status {
     }
 
     /// Counts a delivery that is in hand, until the returned value is dropped.
-    pub(super) fn takes(self: &Arc<Self>) -> InHand {
+    pub(super) fn takes(&self) -> InHand<'_> {
         self.in_hand.fetch_add(1, Relaxed);
-        InHand { status: Arc::clone(self), _gauge: observe::InHand::new(&self.name) }
+        InHand { status: self, _gauge: observe::InHand::new(&self.name) }
     }
 
     /// Counts a settlement.
@@ -148,12 +148,12 @@ impl Status {
 
 /// A delivery in hand.
 #[derive(Debug)]
-pub(super) struct InHand {
-    status: Arc<Status>,
+pub(super) struct InHand<'a> {
+    status: &'a Status,
     _gauge: observe::InHand,
 }
 
-impl Drop for InHand {
+impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.status.in_hand.fetch_sub(1, Relaxed);
     }
