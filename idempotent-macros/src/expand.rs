@@ -1,28 +1,29 @@
 //! The generated function: site, key, body, and one call into the runtime.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
-use syn::ext::IdentExt;
+mod returns;
+mod site;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprReference, LitStr, Type, parse_quote_spanned};
+use syn::{Expr, ExprReference, LitStr};
 
 use crate::args::Args;
 use crate::function::{Binding, Function, Shape};
-use crate::key::Key;
+use crate::key::{FieldPath, Key};
+use crate::key_types;
 use crate::mistake::Mistakes;
 use crate::runtime::Runtime;
 use crate::source::source;
 use crate::validate::validate;
-use crate::value::{
-    Bare, Flag, FunctionPath, Given, Message, Mode, OperationName, Parameter, variant,
-};
+use crate::value::{Bare, Flag, Given, Message, Parameter};
 use crate::words::Words;
 
 /// Expands the attribute: returns the rewritten function, or the function as it was and its errors.
 pub(crate) fn idempotent(arguments: TokenStream, mut item: TokenStream) -> TokenStream {
     let mut mistakes = Mistakes::default();
     let mut words = Words::default();
-    match Function::parse(&item) {
+    match Function::parse(&item, &arguments) {
         Err(error) => {
             mistakes.push(error);
             if syn::parse2::<Expr>(item.clone()).is_ok() {
@@ -100,94 +101,6 @@ impl<'a> Expansion<'a> {
             .with_body(quote!(#import #site #with #key #scope #fingerprint #message #returns #run))
     }
 
-    /// The `static` with the arguments that are known at compile time.
-    fn site(&self) -> TokenStream {
-        let Self { args, span, .. } = self;
-        let private = self.runtime.private(*span);
-        let start = match (value(&args.name), value(&args.shared_name)) {
-            (Some(OperationName(name)), Some(Flag(true))) => quote_spanned!(*span=> shared(#name)),
-            (Some(OperationName(name)), _) => quote_spanned!(*span=> named(#name)),
-            (None, _) => {
-                let name = format!("::{}", self.function.sig.ident.unraw());
-                // The type name of the closure contains the path of the enclosing item.
-                quote_spanned! {*span=>
-                    derived(::core::concat!(::core::module_path!(), #name), || {})
-                }
-            }
-        };
-        let one_of = |ty: &str, variant: Ident| {
-            let ty = Ident::new(ty, *span);
-            quote_spanned!(*span=> #private::#ty::#variant)
-        };
-        let settings = [
-            ("expire", value(&args.expire).map(|time| self.time(time, time.constant()))),
-            ("mode", value(&args.mode).map(|mode| one_of("Mode", variant(mode)))),
-            (
-                "message",
-                value(&args.message).and_then(Message::fixed).map(|text| match text {
-                    Expr::Lit(text) => text.to_token_stream(),
-                    constant => self.constant("text", constant),
-                }),
-            ),
-            ("wait", value(&args.wait).map(|time| self.time(time, time.constant()))),
-            ("lease", value(&args.lease).map(|time| self.time(time, time.constant()))),
-            ("max_run", value(&args.max_run).map(|time| self.time(time, time.constant()))),
-            ("abandon", value(&args.abandon).map(|policy| one_of("Abandon", variant(policy)))),
-            (
-                "on_store_error",
-                value(&args.on_store_error).map(|choice| one_of("OnStoreError", variant(choice))),
-            ),
-            (
-                "on_unrecorded",
-                value(&args.on_unrecorded).map(|choice| one_of("OnUnrecorded", variant(choice))),
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(setter, value)| Some(self.set(setter, value?)));
-        let binding = match value(&args.bind_payload_after_failure) {
-            Some(Flag(true)) => Some(quote_spanned!(*span=> .bind_payload_after_failure())),
-            _ => None,
-        };
-        // The configuration has the mode, and with it whether these have an effect.
-        let for_strong = match (&args.mode, &args.wait, &args.on_replay) {
-            (None, Some(_), _) => Some("wait"),
-            (None, None, Some(_)) => Some("on_replay"),
-            _ => None,
-        };
-        let for_strong = for_strong.map(|argument| quote_spanned!(*span=> .for_strong(#argument)));
-        quote_spanned! {*span=>
-            static __IDEMPOTENT_SITE: #private::Site =
-                #private::Site::#start #(#settings)* #binding #for_strong;
-        }
-    }
-
-    fn time(&self, time: &impl ToTokens, constant: Option<&Expr>) -> TokenStream {
-        match constant {
-            Some(constant) => self.constant("duration", constant),
-            None => time.to_token_stream(),
-        }
-    }
-
-    /// A constant of the user's, with a `check` of its type.
-    ///
-    /// The witness of the type has exactly the span of the constant: the compiler reports the type
-    /// for both, and drops the second report if it is at the same place.
-    fn constant(&self, check: &str, constant: &Expr) -> TokenStream {
-        let tokens: Vec<_> = constant.to_token_stream().into_iter().collect();
-        let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
-            return TokenStream::new();
-        };
-        let private = self.runtime.private(first.span());
-        let type_of = Ident::new("type_of", first.span());
-        let and = quote_spanned!(first.span()=> &);
-        let mut inside = Group::new(Delimiter::Parenthesis, quote!(#and #constant));
-        inside.set_span(last.span());
-        let span = self.span.located_at(first.span());
-        let check = Ident::new(check, span);
-        let root = self.runtime.private(span);
-        quote_spanned!(span=> #root::#check(#private::#type_of #inside, #constant))
-    }
-
     fn with(&self, expr: &Expr) -> TokenStream {
         let span = self.span.located_at(expr.span());
         let private = self.runtime.private(span);
@@ -202,7 +115,9 @@ impl<'a> Expansion<'a> {
     }
 
     fn encoded(&self, local: &str, key: &Key) -> TokenStream {
-        self.local(local, key, key.encoded(&self.runtime, &self.bindings))
+        let argument = local.trim_start_matches("__idempotent_");
+        let condition = |path: &FieldPath| key_types::condition(argument, key, path, self.function);
+        self.local(local, key, key.encoded(&self.runtime, &self.bindings, condition))
     }
 
     /// Binds what `code` makes from the paths of `key`.
@@ -258,53 +173,6 @@ impl<'a> Expansion<'a> {
             all => quote!(all(#(#all),*)),
         };
         Some((first?, conditions))
-    }
-
-    /// A witness of the return type, so that a missing trait is reported once and at that type.
-    fn returns(&self) -> TokenStream {
-        let args = self.args;
-        let ty = self.function.returns();
-        let span = self.span.located_at(ty.span());
-        let private = self.runtime.private(span);
-        let witness = match value(&args.mode) {
-            Some(Mode::Reject | Mode::Window) => Ident::new("plain", span),
-            Some(Mode::Strong) | None => Ident::new("replay", span),
-        };
-        let ty: Type = match self.function.returns_opaque() {
-            Some(_) => parse_quote_spanned!(span=> ::core::result::Result<_, _>),
-            None => ty,
-        };
-        let hooks = [
-            ("final_errors", &args.final_errors),
-            ("expire_with", &args.expire_with),
-            ("on_replay", &args.on_replay),
-        ];
-        let hooks =
-            hooks.into_iter().filter_map(|(name, given)| Some(self.hook(name, value(given)?)));
-        quote_spanned! {span=>
-            let __idempotent_returns = #private::#witness::<#ty>();
-            #(#hooks)*
-        }
-    }
-
-    /// Adds one of the user's functions to the policy: as itself, to be checked, and as a pointer. All
-    /// is at the function, so that errors are.
-    fn hook(&self, name: &str, FunctionPath(path): &FunctionPath) -> TokenStream {
-        let span = self.span.located_at(path.span());
-        let private = self.runtime.private(span);
-        let hook = Ident::new(name, span);
-        let policy = quote_spanned! {span=>
-            #private::#hook(__idempotent_returns, __idempotent_hook, __idempotent_hook)
-        };
-        let policy = match name == "final_errors" {
-            // The type of the errors is known here alone, and with it whether they have sources.
-            true => quote_spanned!(span=> #private::FinalErrors::of(#policy).searched()),
-            false => policy,
-        };
-        quote_spanned! {span=>
-            let __idempotent_hook = #path;
-            let __idempotent_returns = #policy;
-        }
     }
 
     /// The user's statements as an async block.

@@ -7,21 +7,26 @@ mod borrows;
 mod boxed;
 mod items;
 mod pattern;
+mod returns;
+mod rewritten;
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::visit::Visit;
 use syn::{
-    Attribute, FnArg, GenericArgument, PathArguments, Receiver, ReturnType, Signature, Token, Type,
-    TypeParamBound, Visibility, token,
+    Attribute, FnArg, GenericArgument, PathArguments, Receiver, Signature, Token, Type, Visibility,
+    token,
 };
 
 pub(crate) use self::attributes::mark;
-pub(crate) use self::borrows::{borrow, borrowed_value, owned};
+pub(crate) use self::borrows::{borrow, borrow_in, borrowed_value, owned};
 use self::boxed::Boxed;
 use self::items::not_a_function;
+pub(crate) use self::returns::result_types;
+pub(crate) use self::rewritten::shown;
 use crate::mistake::mistake;
+use crate::source::source;
 
 /// A function with a body.
 #[derive(Debug)]
@@ -53,18 +58,22 @@ pub(crate) struct Binding {
 }
 
 impl Function {
-    /// Parses the item, or explains why it is not a function with a body.
-    pub(crate) fn parse(item: &TokenStream) -> syn::Result<Self> {
+    /// Parses the item, or explains why it is not a function with a body. `arguments` are those of the
+    /// attribute.
+    pub(crate) fn parse(item: &TokenStream, arguments: &TokenStream) -> syn::Result<Self> {
         match syn::parse2(item.clone()) {
             Ok(Parsed::Function(function)) => Ok(*function),
             Ok(Parsed::WithoutBody(sig)) => Err(variadic(&sig).unwrap_or_else(|| {
                 mistake(
                     &sig.ident,
                     format!("`{}` has no body to run", sig.ident),
-                    "put `#[idempotent(..)]` on the function in the `impl` block",
+                    format!(
+                        "put `#[idempotent({})]` on the function in the `impl` block",
+                        source(arguments)
+                    ),
                 )
             })),
-            Err(_) => Err(not_a_function(item)),
+            Err(_) => Err(not_a_function(item, arguments)),
         }
     }
 
@@ -88,6 +97,28 @@ impl Function {
                 _ => None,
             },
             FnArg::Receiver(_) => None,
+        })
+    }
+
+    /// The type of a name, which may be bound by a pattern: `Order` for `Json(order): Json<Order>`.
+    pub(crate) fn binding_type(&self, name: &Ident) -> Option<Type> {
+        self.type_of(name).cloned().or_else(|| {
+            self.sig.inputs.iter().find_map(|input| {
+                let FnArg::Typed(typed) = input else { return None };
+                let syn::Pat::TupleStruct(pattern) = &*typed.pat else { return None };
+                let is_bound =
+                    pattern.elems.len() == 1 && pattern::names(&typed.pat) == [name.clone()];
+                let Type::Path(path) = &*typed.ty else { return None };
+                match &path.path.segments.last()?.arguments {
+                    PathArguments::AngleBracketed(arguments) if is_bound => {
+                        match arguments.args.first()? {
+                            GenericArgument::Type(inner) => Some(inner.clone()),
+                            _ => None,
+                        }
+                    }
+                    _ => None,
+                }
+            })
         })
     }
 
@@ -133,48 +164,11 @@ impl Function {
             .any(|start| body.starts_with(start))
     }
 
-    /// `T` in the return type `impl Future<Output = T>`, or in a box of one.
-    pub(crate) fn future_output(&self) -> Option<Type> {
-        struct Find(Option<Type>);
-        impl Visit<'_> for Find {
-            fn visit_assoc_type(&mut self, assoc: &syn::AssocType) {
-                if assoc.ident == "Output" {
-                    self.0.get_or_insert(assoc.ty.clone());
-                }
-            }
-        }
-        let mut find = Find(None);
-        find.visit_return_type(&self.sig.output);
-        find.0
-    }
-
-    /// The type that the async body returns.
-    pub(crate) fn returns(&self) -> Type {
-        match (&self.shape, &self.sig.output) {
-            (Shape::Boxed(boxed), _) => boxed.output.clone(),
-            (_, ReturnType::Type(_, ty)) => (**ty).clone(),
-            (_, ReturnType::Default) => {
-                let paren_token = token::Paren(self.sig.ident.span());
-                Type::Tuple(syn::TypeTuple {
-                    attrs: Vec::new(),
-                    paren_token,
-                    elems: Default::default(),
-                })
-            }
-        }
-    }
-
-    /// The first `impl Trait` in the return type.
-    pub(crate) fn returns_opaque(&self) -> Option<Token![impl]> {
-        struct Find(Option<Token![impl]>);
-        impl Visit<'_> for Find {
-            fn visit_type_impl_trait(&mut self, ty: &syn::TypeImplTrait) {
-                self.0.get_or_insert(ty.impl_token);
-            }
-        }
-        let mut find = Find(None);
-        find.visit_type(&self.returns());
-        find.0
+    /// Returns `true` for a type parameter of the function itself.
+    pub(crate) fn is_type_parameter(&self, ty: &Type) -> bool {
+        let Type::Path(path) = ty else { return false };
+        let is_name = |name: &Ident| path.path.is_ident(name) && path.qself.is_none();
+        self.sig.generics.type_params().any(|parameter| is_name(&parameter.ident))
     }
 
     /// Every name that the parameters bind.
@@ -197,47 +191,9 @@ impl Function {
         bindings
     }
 
-    /// The name of `E` in `Result<T, E>`, if it may be a type of the user's own.
-    pub(crate) fn own_error(&self) -> Option<String> {
-        let returns = self.returns();
-        let (_, Type::Path(error)) = result_types(&returns)? else { return None };
-        let error = error.path.get_ident()?.to_string();
-        (!matches!(error.as_str(), "Error" | "String")).then_some(error)
-    }
-
-    /// The type parameter that `ty` is, if no trait bounds it but some of the standard library.
-    pub(crate) fn unbounded<'a>(&'a self, ty: &Type) -> Option<&'a Ident> {
-        let Type::Path(path) = ty else { return None };
-        let name = path.path.get_ident()?;
-        let generics = &self.sig.generics;
-        let parameter = generics.type_params().find(|parameter| parameter.ident == *name)?;
-        let says_nothing = |bound: &TypeParamBound| match bound {
-            TypeParamBound::Trait(bound) if is_std_error(&bound.path) => true,
-            TypeParamBound::Trait(bound) => bound.path.get_ident().is_some_and(|name| {
-                ["Send", "Sync", "Sized", "Unpin", "Clone", "Copy", "Debug", "Default", "Eq"]
-                    .iter()
-                    .any(|known| name == known)
-            }),
-            TypeParamBound::Lifetime(_) => true,
-            _ => false,
-        };
-        let is_free = parameter.bounds.iter().all(says_nothing) && generics.where_clause.is_none();
-        is_free.then_some(&parameter.ident)
-    }
-
     /// Returns `true` if there are parameters other than `self`, with or without a name.
     pub(crate) fn has_parameters(&self) -> bool {
         self.sig.inputs.iter().any(|input| matches!(input, FnArg::Typed(_)))
-    }
-
-    /// The `Rc` in the type of a parameter that the body uses.
-    pub(crate) fn counted_in_body(&self, input: &FnArg) -> Option<Ident> {
-        let names = match input {
-            FnArg::Receiver(receiver) => vec![Ident::from(receiver.self_token)],
-            FnArg::Typed(typed) => pattern::names(&typed.pat),
-        };
-        let is_used = |name: &Ident| mentions(self.body.clone(), name);
-        borrows::counted(input).filter(|_| names.iter().any(is_used))
     }
 
     /// Several names that the pattern of one parameter binds.
@@ -281,33 +237,6 @@ fn printed(
     tokens
 }
 
-/// Returns `true` if the tokens have this name in them.
-fn mentions(tokens: TokenStream, name: &Ident) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(word) => word == *name,
-        TokenTree::Group(group) => mentions(group.stream(), name),
-        _ => false,
-    })
-}
-
-/// Returns `true` for `std::error::Error`, written out.
-fn is_std_error(path: &syn::Path) -> bool {
-    let names: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-    matches!(names.iter().map(String::as_str).collect::<Vec<_>>()[..], [_, "error", "Error"])
-}
-
-/// `T` and `E` of a type that is written `Result<T, E>`.
-pub(crate) fn result_types(returns: &Type) -> Option<(&Type, &Type)> {
-    let Type::Path(path) = returns else { return None };
-    let result = path.path.segments.last().filter(|last| last.ident == "Result")?;
-    let PathArguments::AngleBracketed(arguments) = &result.arguments else { return None };
-    let mut types = arguments.args.iter().map(|argument| match argument {
-        GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    });
-    Some((types.next()??, types.next()??))
-}
-
 /// Refuses C-variadic arguments, which have no names.
 pub(crate) fn variadic(sig: &Signature) -> Option<syn::Error> {
     let dots = sig.variadic.as_ref()?.dots;
@@ -349,12 +278,12 @@ mod tests {
     use super::*;
 
     fn names(item: TokenStream) -> Vec<String> {
-        let function = Function::parse(&item).unwrap();
+        let function = Function::parse(&item, &TokenStream::new()).unwrap();
         function.bindings().iter().map(|binding| binding.name.to_string()).collect()
     }
 
     fn refusal(item: TokenStream) -> String {
-        Function::parse(&item).unwrap_err().to_string()
+        Function::parse(&item, &TokenStream::new()).unwrap_err().to_string()
     }
 
     #[test]
@@ -383,7 +312,7 @@ mod tests {
     #[test]
     fn a_body_is_not_parsed() {
         let item = quote!(async fn f() -> R { syntax of { the future } });
-        assert!(Function::parse(&item).is_ok());
+        assert!(Function::parse(&item, &TokenStream::new()).is_ok());
     }
 
     #[test]
@@ -429,7 +358,8 @@ mod tests {
 
     #[test]
     fn self_types_are_found_in_the_signature_only() {
-        let mentions = |item| Function::parse(&item).unwrap().mentions_self_type();
+        let mentions =
+            |item| Function::parse(&item, &TokenStream::new()).unwrap().mentions_self_type();
         assert!(mentions(quote!(
             async fn f(a: Vec<Self>) -> R {}
         )));
@@ -458,11 +388,14 @@ mod tests {
     }
 
     #[test]
-    fn references_are_found_in_the_value_and_not_in_the_error() {
+    fn references_are_found_where_they_are_the_value() {
         let found = |ty: Type| borrowed_value(&ty).is_some();
         assert!(found(parse_quote!(Result<&str, E>)));
-        assert!(found(parse_quote!(Result<Vec<&'static str>, E>)));
-        assert!(found(parse_quote!(Result<Greeting<'a>, E>)));
+        assert!(found(parse_quote!(Result<(u64, &'static [u8]), E>)));
+        assert!(!found(parse_quote!(Result<&'static Symbol, E>)));
+        assert!(!found(parse_quote!(Result<Id<&'static str>, E>)));
+        assert!(!found(parse_quote!(Result<Greeting<'a>, E>)));
+        assert!(!found(parse_quote!(Fallible<&'static str>)));
         assert!(!found(parse_quote!(Result<Cow<'static, str>, E>)));
         assert!(!found(parse_quote!(Result<String, &'static str>)));
         assert!(!found(parse_quote!(Result<fn(&str), E>)));

@@ -287,6 +287,12 @@ fn constant(name: &Ident, expr: &ExprConst) -> syn::Result<Form> {
 
 fn not_constant(name: &Ident, at: &impl ToTokens) -> syn::Error {
     let what = "`const` takes a literal or the path of a constant";
+    if let Ok(path @ (Expr::Field(_) | Expr::MethodCall(_) | Expr::Try(_))) =
+        syn::parse2(at.to_token_stream())
+        && from_expression(name, &path).is_ok()
+    {
+        return mistake(at, what, format!("remove `const`: `{name} = {}`", source(&path)));
+    }
     mistake(at, what, format!("`{name} = const \"nightly\"`, or `{name} = const NIGHTLY`"))
 }
 

@@ -1,8 +1,15 @@
-//! Types that are known to be no parts of keys wherever they are seen.
+//! Types that look as if they were no parts of keys, told by their names.
 //!
-//! The compiler reports every type without `KeyPart`, but only with the notes for all of them.
+//! The compiler reports every type without `KeyPart`, but only with the notes for all of them. A
+//! [`Condition`] has the text for one.
 
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use syn::{GenericArgument, PathArguments, Type};
+
+use crate::condition::Condition;
+use crate::function::Function;
+use crate::key::{FieldPath, Key};
+use crate::source::type_source;
 
 /// A reason for which a type is no part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +54,7 @@ impl NoKey {
         }
     }
 
-    pub(crate) fn problem(self) -> String {
+    fn problem(self) -> String {
         match self {
             Self::Float(ty) => {
                 format!("`{ty}` is no part of a key: equal amounts may differ in their last bit")
@@ -61,14 +68,101 @@ impl NoKey {
         }
     }
 
+    fn label(self) -> &'static str {
+        match self {
+            Self::Float(_) => "a float",
+            Self::Unordered(..) => "has no order",
+            Self::Option => "may have no value",
+        }
+    }
+
+    /// The condition for a type of which this is suspected.
+    pub(crate) fn condition(self, help: String) -> Condition {
+        Condition { what: self.problem(), label: self.label().to_owned(), help }
+    }
+
     /// The type to use in its place.
     pub(crate) fn remedy(self) -> String {
         match self {
-            Self::Float(_) => "use an integer, such as cents in a `u64`".to_owned(),
+            Self::Float(_) => "use an integer, such as an `i64` of the smallest unit".to_owned(),
             Self::Unordered(_, ordered) => format!("use a `{ordered}`"),
             Self::Option => "end the path with `?`".to_owned(),
         }
     }
+}
+
+/// The condition for a path that is a parameter, in the argument `name`, if the type of the parameter looks
+/// like no part of a key.
+pub(crate) fn condition(
+    name: &str,
+    key: &Key,
+    path: &FieldPath,
+    function: &Function,
+) -> Option<Condition> {
+    if !path.is_word() {
+        return None;
+    }
+    if path.root == "self" {
+        return Some(whole_self(name, key, function));
+    }
+    let ty = function.type_of(&path.root)?;
+    let no_key = NoKey::of(ty)?;
+    let (root, ty) = (&path.root, type_source(ty));
+    let help = match no_key {
+        NoKey::Option if key.is_template() => format!("refuse a call without it: `{{{root}?}}`"),
+        NoKey::Option => format!("refuse a call without it: `{name} = \"{root}?\"`"),
+        NoKey::Float(float) if ty == float => {
+            let bits = match key.is_template() {
+                true => format!("{{{root}.to_bits()}}"),
+                false => format!("{name} = \"{root}.to_bits()\""),
+            };
+            format!("take an integer, such as cents: `{root}: u64`; for the same bits: `{bits}`")
+        }
+        NoKey::Float(float) => {
+            format!("take integers, such as cents: `{root}: {}`", ty.replace(float, "u64"))
+        }
+        NoKey::Unordered(unordered, ordered) => {
+            let ordered = format!("std::collections::{ordered}");
+            let ty = ty.replace(&format!("std::collections::{unordered}"), unordered);
+            format!("take an ordered one: `{root}: {}`", ty.replace(unordered, &ordered))
+        }
+    };
+    Some(no_key.condition(help))
+}
+
+/// The condition for `self` alone, which is a service more often than a request. The field in its help is one
+/// that the body reads.
+fn whole_self(name: &str, key: &Key, function: &Function) -> Condition {
+    let field = field_of_self(function.user_body());
+    let path = field.map(|field| match key.is_template() {
+        true => format!("`{{self.{field}}}`"),
+        false => format!("`{name} = \"self.{field}\"`"),
+    });
+    let path = path.map_or_else(String::new, |path| format!(": {path}"));
+    Condition {
+        what: format!(
+            "`self` as a whole is no part of `{name}`: its type does not implement `KeyPart`"
+        ),
+        label: "not a key part".to_owned(),
+        help: format!(
+            "go on to the field that tells calls apart{path}; for all fields, add \
+             `#[derive(idempotent_runtime::KeyPart)]` to the type"
+        ),
+    }
+}
+
+/// The first field of `self` in the tokens.
+fn field_of_self(tokens: TokenStream) -> Option<Ident> {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.to_string() == text);
+    let is_call = |at| matches!(tokens.get(at), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
+    tokens.iter().enumerate().find_map(|(at, token)| match token {
+        TokenTree::Group(group) => field_of_self(group.stream()),
+        TokenTree::Ident(field) if at >= 2 && is(at - 1, ".") && !is_call(at + 1) => {
+            (is(at - 2, "self") || is(at - 2, "__self")).then(|| field.clone())
+        }
+        _ => None,
+    })
 }
 
 #[cfg(test)]

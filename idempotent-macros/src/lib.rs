@@ -7,18 +7,22 @@
 //! The modules follow an expansion: `list` splits the arguments, `args` and `value` parse them,
 //! `key` parses key expressions, `function` inspects the function, `validate` checks the two
 //! against each other, and `expand` generates the code. `mistake` writes errors, and `words` puts the
-//! names of the user's function into their help. All independent errors are reported in the
+//! names of the user's function into their help; `condition` lets the compiler decide where only the name
+//! of a type says that it is wrong. All independent errors are reported in the
 //! same run, and the user's function is emitted beside them.
 
 mod args;
 #[cfg(any(test, proc_macro))]
 mod caught;
+mod condition;
 mod derive;
 mod expand;
+mod foreign;
 mod function;
 mod key;
 mod key_types;
 mod list;
+mod methods;
 mod mistake;
 mod runtime;
 mod source;

@@ -22,7 +22,12 @@ pub(crate) fn source(tokens: &impl ToTokens) -> String {
     text
 }
 
+/// A signature roughly as it was written, for help texts.
+pub(crate) fn signature_source(tokens: &impl ToTokens) -> String {
+    source(tokens).replace(" : ", ": ").replace(" <", "<").replace("< ", "<").replace(" >", ">")
+}
+
 /// A type roughly as it was written, for help texts.
 pub(crate) fn type_source(ty: &syn::Type) -> String {
-    source(ty).replace(" < ", "<").replace("< ", "<").replace(" >", ">")
+    source(ty).replace(" < ", "<").replace(" <(", "<(").replace("< ", "<").replace(" >", ">")
 }

@@ -9,8 +9,8 @@ pub(crate) enum Synonym {
     Say(&'static str),
 }
 
-const RETRIES: &str = "remove it: an error goes to the caller, which may call again, and a duplicate waits for an \
-                       answer up to `wait = \"900ms\"`";
+const RETRIES: &str = "remove it: `#[idempotent]` does not call again; the caller does, with the same key: \
+                       `for _ in 0..3 { if create_order(req).await.is_ok() { break; } }`";
 const HTTP: &str = "leave `key` out to use the token of the request; the layer of `idempotent-http` reads it: \
                     `.headers([HeaderName::from_static(\"idempotency-key\")])`, `.query_parameter(\"token\")`";
 const ERRORS: &str = "every error frees the key, except those that `final_errors = OrderError::is_final` keeps, with \
@@ -21,13 +21,15 @@ const MISSING: &str = "remove it: a call without a key is refused, as in `key = 
 const CONDITION: &str =
     "remove it: every call is protected; call a function without `#[idempotent]` for the others";
 const UNLESS: &str = "a value for which `expire_with` returns zero is not kept: `expire_with = retention`, with \
-                      `fn retention(value: &Order) -> Duration { if .. { Duration::ZERO } else { .. } }`";
+                      `fn retention(value: &Order) -> std::time::Duration { std::time::Duration::ZERO }`";
 const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
 const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
 const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
                       sets a prefix for all";
-const STORE: &str = "an instance has the store: `with = self.idempotency`, or `Idempotency::install` for all functions";
-const CODEC: &str = "an instance has the codec: `Idempotency::builder().codec(..)`";
+const STORE: &str = "remove it: an instance has the store, for all functions: \
+                     `idempotent_runtime::Idempotency::builder().store(store).build()?.install()?` at the start";
+const CODEC: &str = "remove it: an instance has the codec, for all functions: \
+                     `idempotent_runtime::Idempotency::builder().codec(idempotent_runtime::codec::Json).build()?.install()?`";
 const ALWAYS: &str =
     "remove it: an `Err` always frees the key, and of calls at the same time one runs the body";
 const SIZE: &str = "remove it: the store has the records, each for `expire = \"5m\"`";

@@ -2,21 +2,21 @@
 
 mod attributes;
 mod constants;
+mod detach;
 mod durations;
-mod returns;
+mod kind;
+pub(crate) mod returns;
 mod roots;
 mod transaction;
+mod with;
 
 use proc_macro2::{Ident, TokenStream};
-use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::{Expr, FnArg};
 
 use crate::args::{self, Args};
-use crate::function::{self, Function, Shape};
+use crate::function::{Function, Shape};
 use crate::mistake::{Mistakes, mistake};
-use crate::source::{source, type_source};
-use crate::value::{Bare, Given, Mode, WITH};
+use crate::value::{Given, Mode};
 
 /// Checks `args`, which were read from `written`.
 pub(crate) fn validate(
@@ -25,7 +25,7 @@ pub(crate) fn validate(
     function: &Function,
     mistakes: &mut Mistakes,
 ) {
-    if let Err(error) = kind(function, written) {
+    if let Err(error) = kind::validate(function, written) {
         mistakes.push(error);
     }
     attributes::validate(args, written, function, mistakes);
@@ -35,49 +35,10 @@ pub(crate) fn validate(
     constants::validate(args, function, mistakes);
     durations::validate(args, function, mistakes);
     roots::validate(args, function, mistakes);
-    with(args, function, mistakes);
-    detach(args, function, mistakes);
+    with::validate(args, function, mistakes);
+    detach::validate(args, written, function, mistakes);
     transaction::validate(args, function, mistakes);
     returns::validate(args, function, mistakes);
-}
-
-/// Requires an async function.
-fn kind(function: &Function, written: &TokenStream) -> syn::Result<()> {
-    let sig = &function.sig;
-    let name = &sig.ident;
-    let again = function
-        .attrs
-        .iter()
-        .find(|attr| attr.path().segments.last().is_some_and(|last| last.ident == "idempotent"));
-    if let Some(again) = again {
-        let what = format!("`{name}` has `#[idempotent]` twice");
-        return Err(mistake(again.path(), what, attributes::merged(written, again)));
-    }
-    if let Some(token) = &sig.constness {
-        let what = format!("`{name}` is a `const fn`, which cannot ask a store");
-        return Err(mistake(token, what, format!("`async fn {name}(..)`")));
-    }
-    if let Some(error) = function::variadic(sig) {
-        return Err(error);
-    }
-    if let Some(abi) = &sig.abi {
-        let what = format!("`{name}` is an `extern` function, which other languages cannot await");
-        return Err(mistake(abi, what, format!("`async fn {name}(..)`")));
-    }
-    if let Shape::Plain = function.shape {
-        if let Some(attribute) = function.blocking_attribute() {
-            let what = format!("`#[{attribute}]` has made `{name}` a function that is not async");
-            let help = format!("put `#[idempotent(..)]` above `#[{attribute}]`");
-            return Err(mistake(name, what, help));
-        }
-        let what = format!("`{name}` is not async");
-        let help = match function.future_output() {
-            Some(output) => format!("`async fn {name}(..) -> {}`", type_source(&output)),
-            None => format!("`async fn {name}(..)`"),
-        };
-        return Err(mistake(sig.fn_token, what, help));
-    }
-    Ok(())
 }
 
 /// Requires a `name` for methods, because the module path does not tell two types of a module
@@ -171,81 +132,6 @@ fn named<T>(given: &Option<Given<T>>) -> Option<&Ident> {
     given.as_ref().map(|given| &given.name)
 }
 
-/// Requires that a word in `with` is a parameter. Statics and constants are written in capitals.
-fn with(args: &Args, function: &Function, mistakes: &mut Mistakes) {
-    let Some(Bare(expr)) = args.with.as_ref().and_then(Given::ok) else { return };
-    let first = expr.to_token_stream().into_iter().find(|token| token.to_string() != "&");
-    if let Some(receiver) = first.filter(|first| first.to_string() == "self")
-        && function.receiver().is_none()
-    {
-        let what = format!("`with` uses `self`, but `{}` has no receiver", function.sig.ident);
-        mistakes.push(mistake(
-            receiver,
-            what,
-            "`with = idempotency`, with a parameter `idempotency: &Idempotency`; \
-            or leave `with` out, and call `Idempotency::install` once",
-        ));
-        return;
-    }
-    let Expr::Path(path) = expr else { return };
-    let Some(word) = path.path.get_ident().filter(|_| path.qself.is_none()) else { return };
-    let text = word.to_string();
-    let is_value = text == "self" || text.contains(char::is_uppercase);
-    if is_value || function.bindings().iter().any(|binding| binding.name == text) {
-        return;
-    }
-    let what = format!("`{word}` is not a parameter of `{}`", function.sig.ident);
-    mistakes.push(mistake(word, what, WITH));
-}
-
-/// Refuses borrows in a detached function, whose body outlives its caller.
-fn detach(args: &Args, function: &Function, mistakes: &mut Mistakes) {
-    let Some(given) = args.detach.as_ref().filter(|given| given.ok().is_some_and(|flag| flag.0))
-    else {
-        return;
-    };
-    if args.transaction.is_some() {
-        // Refused already, whatever is borrowed.
-        return;
-    }
-    if let Shape::Boxed(_) = function.shape {
-        let what =
-            "`detach` does not go with `#[async_trait]`, whose futures borrow from the caller";
-        let help = "move the body to a free async function, and put `#[idempotent(detach)]` there";
-        mistakes.push(mistake(&given.name, what, help));
-        return;
-    }
-    for input in &function.sig.inputs {
-        if let Some(at) = function::borrow(input) {
-            let what = "a detached body outlives its caller and cannot borrow from it";
-            mistakes.push(mistake(at, what, by_value(input)));
-        } else if let Some(at) = function.counted_in_body(input) {
-            let what = "a detached body may move to another thread, and an `Rc` stays on its own";
-            let help = match input {
-                FnArg::Receiver(_) => "take `self: Arc<Self>`, or remove `detach`".to_owned(),
-                FnArg::Typed(typed) => {
-                    let ty = type_source(&typed.ty).replace("rc::Rc<", "sync::Arc<");
-                    let ty = ty.replace("Rc<", "Arc<");
-                    format!("take `{}: {ty}`, or remove `detach`", source(&typed.pat))
-                }
-            };
-            mistakes.push(mistake(at, what, help));
-        }
-    }
-}
-
-/// Help for a parameter that borrows.
-fn by_value(input: &FnArg) -> String {
-    let by_value = match input {
-        FnArg::Receiver(_) => "take `self: Arc<Self>`".to_owned(),
-        FnArg::Typed(typed) => match function::owned(&typed.ty) {
-            Some(ty) => format!("take it by value: `{}: {}`", source(&typed.pat), type_source(&ty)),
-            None => "take it by value".to_owned(),
-        },
-    };
-    format!("{by_value}, or remove `detach`")
-}
-
 #[cfg(test)]
 mod tests {
     use proc_macro2::TokenStream;
@@ -256,7 +142,12 @@ mod tests {
     pub(super) fn messages(arguments: TokenStream, item: TokenStream) -> Vec<String> {
         let mut mistakes = Mistakes::default();
         let args = Args::parse(arguments.clone(), &[], &mut mistakes);
-        validate(&args, &arguments, &Function::parse(&item).unwrap(), &mut mistakes);
+        validate(
+            &args,
+            &arguments,
+            &Function::parse(&item, &TokenStream::new()).unwrap(),
+            &mut mistakes,
+        );
         match mistakes.or(()) {
             Ok(()) => Vec::new(),
             Err(errors) => errors.into_iter().map(|error| error.to_string()).collect(),

@@ -10,8 +10,8 @@ use proc_macro2::Ident;
 use syn::{Expr, ExprLit, Lit, Meta};
 
 pub(crate) use self::choice::{Abandon, Mode, OnStoreError, OnUnrecorded, variant};
-pub(crate) use self::duration::{Length, Wait};
-pub(crate) use self::path::{Bare, FunctionPath, Parameter, RuntimePath, WITH, final_errors};
+pub(crate) use self::duration::{Length, Wait, shortest_millis};
+pub(crate) use self::path::{Bare, FunctionPath, Parameter, RuntimePath, final_errors};
 pub(crate) use self::text::{Message, OperationName};
 use crate::mistake::mistake;
 

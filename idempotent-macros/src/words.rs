@@ -7,6 +7,7 @@
 use syn::{FnArg, Pat, Type};
 
 use crate::function::{Function, result_types};
+use crate::methods::Methods;
 use crate::source::type_source;
 
 /// The error type of the function, in examples that are written before it is known.
@@ -22,8 +23,20 @@ const PAYLOAD: &str = "(req.amount, req.currency)";
 pub(crate) const WHOLE_PAYLOAD: &str = "`fingerprint = \"req\"` if the type derives `KeyPart`, or ";
 
 /// Help that needs a function without a transaction.
-pub(crate) const TRANSACTION_PARAMETER: &str =
-    ", with a parameter `tx: &mut sqlx::PgConnection`; the crate: `cargo add idempotent-sql`";
+pub(crate) const TRANSACTION_PARAMETER: &str = ", with a parameter `tx: &mut sqlx::PgConnection`; the crates: `cargo add idempotent-sql --features \
+     sqlx-postgres`, `cargo add sqlx --features postgres`";
+
+/// An instance in a function without a receiver, in place of the same with one.
+const INSTANCE: [(&str, &str); 2] = [
+    (
+        "`with = self.idempotency`, with a field `idempotency: idempotent_runtime::Idempotency`",
+        "`with = idempotency`, with a parameter `idempotency: &idempotent_runtime::Idempotency`",
+    ),
+    ("`with = self.idempotency`", "`with = idempotency`"),
+];
+
+/// A call of the function, in examples that are written before it is known.
+pub(crate) const CALL: &str = "create_order(req)";
 
 /// The names that examples use.
 #[derive(Debug, Default)]
@@ -35,6 +48,10 @@ pub(crate) struct Words {
     /// Parameters that are keys themselves.
     scalars: Vec<String>,
     transaction: Option<String>,
+    methods: Methods,
+    is_free: bool,
+    /// A call of the function, as its caller writes it.
+    call: Option<String>,
 }
 
 impl Words {
@@ -44,6 +61,9 @@ impl Words {
         let mut words = Self {
             error: function.own_error(),
             value: value.filter(|value| !value.contains(['&', '\''])),
+            methods: Methods::of(function),
+            call: Some(call_of(function)),
+            is_free: function.receiver().is_none(),
             ..Self::default()
         };
         for input in &function.sig.inputs {
@@ -65,7 +85,14 @@ impl Words {
     /// Puts the names into the help of an error. The text before it has the user's words already.
     pub(crate) fn put_into(&self, text: &str) -> String {
         let Some((what, help)) = text.split_once("\nhelp: ") else { return text.to_owned() };
-        let mut help = self.with_parameters(help);
+        let help = self.methods.put_into(help);
+        let mut help = self.with_parameters(&help);
+        if let Some(call) = &self.call {
+            help = help.replace(CALL, call);
+        }
+        for (of_self, of_parameter) in INSTANCE.iter().filter(|_| self.is_free) {
+            help = help.replace(of_self, of_parameter);
+        }
         if let Some(error) = self.error.as_deref().filter(|_| help.contains("is_final")) {
             help = help.replace(ERROR_TYPE, error);
         }
@@ -151,6 +178,33 @@ enum Kind {
     Other,
 }
 
+/// A call of the function, with a copy of each argument that is not one itself.
+fn call_of(function: &Function) -> String {
+    let argument = |input: &FnArg| match input {
+        FnArg::Receiver(_) => None,
+        FnArg::Typed(typed) => {
+            let name = name_of(&typed.pat).unwrap_or_else(|| "argument".to_owned());
+            let is_copy = match &*typed.ty {
+                Type::Reference(_) => true,
+                Type::Path(path) => path.path.get_ident().is_some_and(|name| {
+                    name.to_string().starts_with(char::is_lowercase) && name != "str"
+                }),
+                _ => false,
+            };
+            let name = name.trim_start_matches('_');
+            Some(if is_copy { name.to_owned() } else { format!("{name}.clone()") })
+        }
+    };
+    let arguments: Vec<_> = function.sig.inputs.iter().filter_map(argument).collect();
+    let receiver = if function.receiver().is_some() { "self." } else { "" };
+    format!("{receiver}{}({})", function.sig.ident, arguments.join(", "))
+}
+
+/// Returns `true` for a type that may be a struct of the user's.
+pub(crate) fn has_fields(ty: &Type) -> bool {
+    matches!(kind_of(ty), Kind::Request)
+}
+
 /// Returns `true` for a type without fields that a key may name.
 pub(crate) fn is_scalar(ty: &Type) -> bool {
     matches!(kind_of(ty), Kind::Scalar)
@@ -188,7 +242,7 @@ mod tests {
     use super::*;
 
     fn help(function: TokenStream, help: &str) -> String {
-        let words = Words::of(&Function::parse(&function).unwrap());
+        let words = Words::of(&Function::parse(&function, &TokenStream::new()).unwrap());
         let text = words.put_into(&format!("`req.order_id` is wrong\nhelp: {help}"));
         text.strip_prefix("`req.order_id` is wrong\nhelp: ").unwrap().to_owned()
     }

@@ -80,7 +80,7 @@ impl<T, E: From<Error>> AnswerPolicy<T, E> {
     where
         T: Serialize + DeserializeOwned,
     {
-        Self { value: Some((encode::<T>, decode::<T>)), ..Self::not_kept() }
+        Self::not_kept().keep_values()
     }
 
     /// Keeps values as the bytes that they write themselves, whatever the codec of the instance.
@@ -105,13 +105,13 @@ impl<T, E: From<Error>> AnswerPolicy<T, E> {
     }
 }
 
-impl<T: Serialize + DeserializeOwned, E: From<Error>> AnswerPolicy<Outcome<T>, E> {
+impl<T: Serialize + DeserializeOwned, E> AnswerPolicy<Outcome<T>, E> {
     /// Keeps the values of outcomes, and tells each caller the outcome of its own call.
-    pub(crate) fn kept_with_outcome() -> Self {
+    pub(crate) fn keep_outcomes(self) -> Self {
         let encode: EncodeFn<Outcome<T>> = |codecs, outcome| codecs.encode(&outcome.value);
         let decode: DecodeFn<Outcome<T>> = |codecs, bytes| Ok(Outcome::new(codecs.decode(bytes)?));
         let tell = |call: Outcome<Outcome<T>>| call.with(|of_body| of_body.value);
-        Self { value: Some((encode, decode)), tell, ..Self::not_kept() }
+        Self { value: Some((encode, decode)), tell, ..self }
     }
 }
 
@@ -151,12 +151,37 @@ impl<T, E> AnswerPolicy<T, E> {
     /// # }
     /// ```
     #[must_use]
-    pub fn final_errors(mut self, is_final: fn(&E) -> bool) -> Self
+    pub fn final_errors(self, is_final: fn(&E) -> bool) -> Self
+    where
+        E: Serialize + DeserializeOwned,
+    {
+        self.keep_errors().with_final_errors(is_final)
+    }
+
+    /// Keeps values.
+    pub(crate) fn keep_values(mut self) -> Self
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        self.value = Some((encode::<T>, decode::<T>));
+        self
+    }
+
+    /// Keeps errors, of which [`with_final_errors`](Self::with_final_errors) chooses some.
+    pub(crate) fn keep_errors(mut self) -> Self
     where
         E: Serialize + DeserializeOwned,
     {
         let (encode, decode) = (encode::<E>, decode::<E>);
-        self.error = Some(KeptErrors { encode, decode, is_final, holds_refusal: None });
+        self.error = Some(KeptErrors { encode, decode, is_final: |_| false, holds_refusal: None });
+        self
+    }
+
+    /// Chooses the errors that are kept, if errors are.
+    pub(crate) fn with_final_errors(mut self, is_final: fn(&E) -> bool) -> Self {
+        if let Some(kept) = &mut self.error {
+            kept.is_final = is_final;
+        }
         self
     }
 

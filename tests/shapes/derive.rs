@@ -56,6 +56,33 @@ struct Optional<T, U> {
     both: U,
 }
 
+/// Attributes of serde are for serde, and mean nothing to the key.
+#[derive(serde::Serialize, serde::Deserialize, KeyPart)]
+#[serde(rename_all = "camelCase")]
+struct Stored<T> {
+    #[serde(rename = "number")]
+    id: u64,
+    #[serde(skip)]
+    trace: String,
+    #[serde(default)]
+    of: T,
+}
+
+#[derive(KeyPart, serde::Serialize)]
+enum Written {
+    #[serde(rename = "first")]
+    First {
+        #[serde(skip)]
+        id: u64,
+    },
+}
+
+#[idempotent(key = "(stored, written)", mode = "strong")]
+async fn stored(stored: Stored<u8>, written: Written) -> Result<u64, Error> {
+    let Written::First { id } = written;
+    Ok(stored.id + stored.trace.len() as u64 + u64::from(stored.of) + id)
+}
+
 #[idempotent(key = "(shown, optional)", mode = "strong")]
 async fn shown(shown: Shown<Uri>, optional: Optional<Uri, u8>) -> Result<usize, Error> {
     let Optional { note, uri, from, both } = optional;
@@ -94,6 +121,10 @@ pub(crate) async fn main() {
     let optional =
         Optional { note: None, uri: Uri("a:b"), from: Some(Uri("c:d")), both: 1 };
     assert_eq!(shown(Shown(Uri("e:f")), optional).await.unwrap(), 6);
+    for (trace, id, sum) in [("a", 1, 3), ("bc", 1, 4), ("bc", 2, 5)] {
+        let request = Stored { id: 1, trace: trace.to_owned(), of: 0 };
+        assert_eq!(stored(request, Written::First { id }).await.unwrap(), sum);
+    }
     #[allow(deprecated)]
     let cash = Payment::Cash;
     assert!(!pay(cash, None).await.unwrap());

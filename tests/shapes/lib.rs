@@ -54,6 +54,7 @@ shapes! {
     not_send: "not-send.rs",
     optional_key_missing: "optional-key-missing.rs",
     outcome: "outcome.rs",
+    own_types_with_known_names: "own-types-with-known-names.rs",
     patterns: "patterns.rs",
     reject_without_serde: "reject-without-serde.rs",
     renamed_crate: "renamed-crate.rs",

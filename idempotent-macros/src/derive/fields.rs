@@ -8,7 +8,8 @@ use syn::{Data, Field, Fields, GenericArgument, Member, Path, PathArguments, Typ
 
 use super::options::FieldOptions;
 use crate::key_types::NoKey;
-use crate::mistake::{Mistakes, mistake};
+use crate::mistake::Mistakes;
+use crate::suggest::quoted_list;
 
 /// A field that is part of the key.
 pub(super) struct Kept<'a> {
@@ -17,16 +18,29 @@ pub(super) struct Kept<'a> {
     runtime: &'a Path,
     /// Encoded as the text that it displays.
     display: bool,
+    /// The fields of the same type that looks like no part of a key, this one among them: they are one error, at
+    /// the first.
+    alike: Vec<&'a Field>,
+    /// Other fields that are part of the key.
+    has_others: bool,
 }
 
 impl<'a> Kept<'a> {
-    /// Span of the field's name, or of its type if it has none.
+    /// Span of the field's name, or of its type if it has none or the type is what looks wrong.
     pub(super) fn span(&self) -> Span {
         let at = match &self.field.ident {
-            Some(name) => name.span(),
-            None => syn::spanned::Spanned::span(&self.field.ty),
+            Some(name) if self.no_key().is_none() => name.span(),
+            _ => {
+                let first = self.alike.first().copied().unwrap_or(self.field);
+                syn::spanned::Spanned::span(&first.ty)
+            }
         };
         Span::mixed_site().located_at(at)
+    }
+
+    /// The reason for which the type looks like no part of a key.
+    fn no_key(&self) -> Option<NoKey> {
+        NoKey::of(&self.field.ty).filter(|no_key| !self.display && *no_key != NoKey::Option)
     }
 
     pub(super) fn of_self(&self) -> TokenStream {
@@ -58,7 +72,25 @@ impl<'a> Kept<'a> {
         let runtime = self.runtime;
         match self.display {
             true => quote_spanned!(self.span()=> &#runtime::__private::Displayed(#field)),
-            false => field.clone(),
+            false => match self.no_key() {
+                None => field.clone(),
+                Some(no_key) => {
+                    let names: Vec<_> =
+                        self.alike.iter().filter_map(|field| field.ident.as_ref()).collect();
+                    let (fields, out) = match names.as_slice() {
+                        [] | [_] => (String::new(), "the field"),
+                        names => (format!(" for each of {}", quoted_list(names)), "them"),
+                    };
+                    let help = format!("{}{fields}", no_key.remedy());
+                    let help = match self.has_others {
+                        true => format!("{help}, or leave {out} out: `#[key_part(skip)]`"),
+                        false => help,
+                    };
+                    let span = self.span();
+                    let key_part = quote_spanned!(span=> #runtime::KeyPart);
+                    no_key.condition(help).on_part(&key_part, field, span)
+                }
+            },
         }
     }
 
@@ -90,22 +122,20 @@ pub(super) fn kept_fields<'a>(
     for (member, field) in fields.members().zip(fields) {
         // A wrong option may have been meant to let the type pass.
         let Some(options) = mistakes.take(FieldOptions::read(&field.attrs)) else { continue };
-        if !options.skip && !options.display {
-            check(field, mistakes);
-        }
         if !options.skip {
-            kept.push(Kept { field, member, runtime, display: options.display });
+            let (alike, has_others) = (Vec::new(), false);
+            kept.push(Kept { field, member, runtime, display: options.display, alike, has_others });
         }
+    }
+    let suspects: Vec<_> =
+        kept.iter().filter(|kept| kept.no_key().is_some()).map(|kept| kept.field).collect();
+    let all = kept.len();
+    for kept in &mut kept {
+        let is_alike = |field: &&&Field| field.ty == kept.field.ty;
+        kept.alike = suspects.iter().filter(is_alike).copied().collect();
+        kept.has_others = kept.alike.len() < all;
     }
     kept
-}
-
-/// Refuses a type that is known to be no part of a key.
-fn check(field: &Field, mistakes: &mut Mistakes) {
-    if let Some(no_key) = NoKey::of(&field.ty).filter(|no_key| *no_key != NoKey::Option) {
-        let help = format!("{}, or leave the field out: `#[key_part(skip)]`", no_key.remedy());
-        mistakes.push(mistake(&field.ty, no_key.problem(), help));
-    }
 }
 
 /// The names in the types of the fields whose options pass, among them type parameters.

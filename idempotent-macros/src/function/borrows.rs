@@ -1,6 +1,6 @@
-//! Borrows and `Rc`s in the types of a signature, and the types that own what they borrow.
+//! Borrows in the types of a signature, and the types that own what they borrow.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{FnArg, GenericArgument, PathArguments, Receiver, Type};
@@ -45,61 +45,43 @@ pub(crate) fn borrow(input: &FnArg) -> Option<TokenStream> {
     find.0
 }
 
-/// Finds an `Rc` in the type of a parameter.
-pub(super) fn counted(input: &FnArg) -> Option<Ident> {
-    struct Find(Option<Ident>);
-    impl Visit<'_> for Find {
-        fn visit_path_segment(&mut self, segment: &syn::PathSegment) {
-            if segment.ident == "Rc" && !segment.arguments.is_empty() {
-                self.0.get_or_insert_with(|| segment.ident.clone());
-            }
-            visit::visit_path_segment(self, segment);
-        }
-        // What a function takes is not captured with it.
-        fn visit_type_fn_ptr(&mut self, _: &syn::TypeFnPtr) {}
-        fn visit_parenthesized_generic_arguments(
-            &mut self,
-            _: &syn::ParenthesizedGenericArguments,
-        ) {
-        }
-    }
-    let mut find = Find(None);
-    find.visit_fn_arg(input);
-    find.0
+/// Finds a borrow in a type.
+pub(crate) fn borrow_in(ty: &Type) -> Option<TokenStream> {
+    borrow(&syn::parse_quote!(value: #ty))
 }
 
-/// Finds a borrow in the `Ok` type of a returned `Result`.
+/// Finds a borrow that cannot be read back in the `Ok` type of a returned `Result`.
+///
+/// Only borrows of text, slices, arrays and tuples: a user may implement serde's traits for references to types
+/// of their own, and a borrow that is an argument of another type may be a mark without a value. The compiler
+/// reports those.
 pub(crate) fn borrowed_value(returns: &Type) -> Option<TokenStream> {
-    struct Find(Option<TokenStream>);
-    impl Visit<'_> for Find {
-        fn visit_type_reference(&mut self, ty: &syn::TypeReference) {
-            self.0.get_or_insert_with(|| ty.and_token.to_token_stream());
-        }
-        fn visit_lifetime(&mut self, lifetime: &syn::Lifetime) {
-            if lifetime.ident != "static" {
-                self.0.get_or_insert_with(|| lifetime.to_token_stream());
-            }
-        }
-        fn visit_type_fn_ptr(&mut self, _: &syn::TypeFnPtr) {}
-        fn visit_parenthesized_generic_arguments(
-            &mut self,
-            _: &syn::ParenthesizedGenericArguments,
-        ) {
-        }
-    }
-    let Type::Path(path) = returns else {
-        return None;
-    };
-    let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
-        return None;
-    };
+    let Type::Path(path) = returns else { return None };
+    let result = path.path.segments.last().filter(|last| last.ident == "Result")?;
+    let PathArguments::AngleBracketed(arguments) = &result.arguments else { return None };
     let value = arguments.args.iter().find_map(|argument| match argument {
         GenericArgument::Type(ty) => Some(ty),
         _ => None,
     })?;
-    let mut find = Find(None);
-    find.visit_type(value);
-    find.0
+    borrowed_data(value)
+}
+
+fn borrowed_data(ty: &Type) -> Option<TokenStream> {
+    match ty {
+        Type::Reference(reference) => {
+            let is_data = match &*reference.elem {
+                Type::Slice(_) | Type::Array(_) | Type::Tuple(_) => true,
+                Type::Path(path) => path.path.is_ident("str"),
+                _ => false,
+            };
+            is_data.then(|| reference.and_token.to_token_stream())
+        }
+        Type::Tuple(tuple) => tuple.elems.iter().find_map(borrowed_data),
+        Type::Array(array) => borrowed_data(&array.elem),
+        Type::Group(group) => borrowed_data(&group.elem),
+        Type::Paren(paren) => borrowed_data(&paren.elem),
+        _ => None,
+    }
 }
 
 /// The type that owns what `ty` borrows: `String` for `&str`, `Vec<u8>` for `&[u8]`.

@@ -1,34 +1,53 @@
 //! Items that are not functions, and where the attribute goes in their place.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
-use syn::{FnArg, ImplItem, Item, Signature};
+use syn::{FnArg, ImplItem, Item, Signature, Type};
 
 use crate::mistake::mistake;
+use crate::source::{signature_source, source};
+use crate::synonyms::snake_case;
 
-pub(super) fn not_a_function(item: &TokenStream) -> syn::Error {
+/// The error for an item that is not a function. `arguments` are those of the attribute.
+pub(super) fn not_a_function(item: &TokenStream, arguments: &TokenStream) -> syn::Error {
     let what = |kind| format!("`#[idempotent]` goes on an async function, not on {kind}");
-    let help = "`#[idempotent(..)] async fn create_order(..) -> Result<..> { .. }`";
+    let help = "`#[idempotent(key = \"id\")] async fn create(id: u64) -> Result<u64, \
+                idempotent_runtime::Error> { Ok(id) }`";
     match syn::parse2::<Item>(item.clone()) {
-        Ok(Item::Struct(item)) => mistake(&item.ident, what("a struct"), help),
-        Ok(Item::Enum(item)) => mistake(&item.ident, what("an enum"), help),
+        Ok(Item::Struct(item)) => {
+            let help = taking(&item.ident, &item.fields, arguments);
+            mistake(&item.ident, what("a struct"), help)
+        }
+        Ok(Item::Enum(item)) => {
+            let help = taking(&item.ident, &syn::Fields::Unit, arguments);
+            mistake(&item.ident, what("an enum"), help)
+        }
         Ok(Item::Union(item)) => mistake(&item.ident, what("a union"), help),
         Ok(Item::Trait(item)) => {
-            let methods = "put it on the methods of the `impl` blocks that run once per key: \
-                           `#[idempotent(..)] async fn create(&self, ..)`";
+            let name = item.ident.to_string();
+            let first = item.items.iter().find_map(|item| match item {
+                syn::TraitItem::Fn(function) => example(&function.sig, Some(&name), arguments),
+                _ => None,
+            });
+            let methods =
+                on_each(first).replace("each function", "each function of the `impl` blocks");
             mistake(&item.ident, what("a trait"), methods)
         }
         Ok(Item::Mod(item)) => {
             let items = item.content.as_ref().map_or(&[][..], |(_, items)| items);
             let first = items.iter().find_map(|item| match item {
-                Item::Fn(function) => example(&function.sig),
+                Item::Fn(function) => example(&function.sig, None, arguments),
                 _ => None,
             });
             mistake(&item.ident, what("a module"), on_each(first))
         }
         Ok(Item::Impl(item)) => {
+            let name = match &*item.self_ty {
+                Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
+                _ => None,
+            };
             let first = item.items.iter().find_map(|item| match item {
-                ImplItem::Fn(function) => example(&function.sig),
+                ImplItem::Fn(function) => example(&function.sig, name.as_deref(), arguments),
                 _ => None,
             });
             mistake(item.impl_token, what("an `impl` block"), on_each(first))
@@ -37,8 +56,7 @@ pub(super) fn not_a_function(item: &TokenStream) -> syn::Error {
             let first: TokenStream = item.clone().into_iter().take(1).collect();
             let at = if first.is_empty() { quote_spanned!(Span::call_site()=> _) } else { first };
             if syn::parse2::<syn::ExprClosure>(item.clone()).is_ok() {
-                let help = "move it to a function: `#[idempotent(..)] async fn send(..) -> Result<..> { \
-                            .. }`; a closure runs in `Idempotency::operation`";
+                let help = format!("move it to a function: {help}");
                 return mistake(at, what("a closure"), help);
             }
             if at.to_string() == "let" {
@@ -50,19 +68,55 @@ pub(super) fn not_a_function(item: &TokenStream) -> syn::Error {
     }
 }
 
-/// `async fn create(&self, ..)`, if the function is async.
-fn example(sig: &Signature) -> Option<String> {
+/// Help for a type: a function that takes it, with the arguments of the attribute.
+fn taking(ty: &Ident, fields: &syn::Fields, arguments: &TokenStream) -> String {
+    let names: Vec<_> =
+        fields.iter().filter_map(|field| Some(field.ident.as_ref()?.to_string())).collect();
+    let mut arguments = source(arguments).trim_end_matches(',').to_owned();
+    for name in &names {
+        arguments = arguments.replace(&format!("\"{name}\""), &format!("\"req.{name}\""));
+        arguments = arguments.replace(&format!("{{{name}}}"), &format!("{{req.{name}}}"));
+        arguments = arguments.replace(&format!("key = {name}"), &format!("key = req.{name}"));
+        arguments = arguments.replace("\"self.", "\"req.");
+    }
+    if arguments.is_empty() {
+        arguments = match names.first() {
+            Some(first) => format!("key = \"req.{first}\""),
+            None => "key = \"req\"".to_owned(),
+        };
+    }
+    let name = snake_case(&ty.to_string());
+    let name = if name.contains('_') { name } else { format!("create_{name}") };
+    format!(
+        "put it on the function that takes one: `#[idempotent({arguments})] async fn {name}(req: {ty}) -> \
+         Result<(), idempotent_runtime::Error> {{ Ok(()) }}`"
+    )
+}
+
+/// The attribute on a function, if that is async: with `arguments`, or with a key of its own. `ty` is the type
+/// or trait that the function belongs to.
+fn example(sig: &Signature, ty: Option<&str>, arguments: &TokenStream) -> Option<String> {
     sig.asyncness?;
-    let parameters = match (sig.inputs.first(), sig.inputs.len()) {
-        (None, _) => "",
-        (Some(FnArg::Receiver(_)), 1) => "&self",
-        (Some(FnArg::Receiver(_)), _) => "&self, ..",
-        (Some(FnArg::Typed(_)), _) => "..",
-    };
-    Some(format!("async fn {}({parameters})", sig.ident))
+    let mut list: Vec<String> = Vec::new();
+    let given = source(arguments).trim_end_matches(',').to_owned();
+    if sig.receiver().is_some() && !given.contains("name =") {
+        let ty = ty.map_or_else(|| "service".to_owned(), snake_case);
+        list.push(format!("name = \"{ty}.{}\"", sig.ident));
+    }
+    let first = sig.inputs.iter().find_map(|input| match input {
+        FnArg::Typed(typed) => Some(source(&typed.pat)),
+        FnArg::Receiver(_) => None,
+    });
+    match (given.is_empty(), first) {
+        (false, _) => list.push(given),
+        (true, Some(first)) => list.push(format!("key = \"{first}\"")),
+        (true, None) => list.push(format!("key = const \"{}\"", sig.ident)),
+    }
+    Some(format!("#[idempotent({})] {}", list.join(", "), signature_source(sig)))
 }
 
 fn on_each(first: Option<String>) -> String {
-    let first = first.as_deref().unwrap_or("async fn create(..)");
-    format!("put it on each function that runs once per key: `#[idempotent(..)] {first}`")
+    let example = "#[idempotent(key = \"id\")] async fn create(id: u64) -> Result<u64, idempotent_runtime::Error>";
+    let first = first.as_deref().unwrap_or(example);
+    format!("put it on each function that runs once per key: `{first}`")
 }

@@ -2,6 +2,8 @@
 //!
 //! Nothing in a path can panic: a value that may be missing is an `Option` with `?` at the end.
 
+mod computed;
+mod joined;
 mod refusal;
 
 use proc_macro2::{Ident, TokenStream};
@@ -10,6 +12,8 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, Lit, Member, Token};
 
+use super::template::text_method;
+use crate::methods::{method_of, renamed};
 use crate::mistake::mistake;
 use crate::source::source;
 use crate::value::{literal, peel};
@@ -79,7 +83,7 @@ pub(super) fn read(name: &Ident, expr: &Expr, place: Place) -> syn::Result<Field
         Expr::Try(optional) => (unwrap(&optional.expr), true),
         base => (base, false),
     };
-    let reader = Reader { name, place, whole: base };
+    let reader = Reader { name, place, whole: base, optional };
     let mut steps = Vec::new();
     let root = reader.walk(base, &mut steps)?;
     Ok(FieldPath { root, steps, optional })
@@ -90,6 +94,8 @@ struct Reader<'a> {
     place: Place,
     /// The path without `?`.
     whole: &'a Expr,
+    /// The path ends in `?`.
+    optional: bool,
 }
 
 impl Reader<'_> {
@@ -154,7 +160,10 @@ impl Reader<'_> {
                 return Err(mistake(method, what, self.without_a_value(call, &receiver)));
             }
             "unwrap_or_default" | "unwrap_or" | "unwrap_or_else" => {
-                let what = format!("`{method}` gives all calls without a value the same key");
+                let what = match name == "message" {
+                    true => format!("`{name}` shows values, and an `Option` may have none"),
+                    false => format!("`{method}` gives all calls without a value the same key"),
+                };
                 return Err(mistake(method, what, self.without_a_value(call, &receiver)));
             }
             text if text.starts_with("into_") && on_a_place => {
@@ -168,12 +177,14 @@ impl Reader<'_> {
                         format!("`{}`, or `{cloned}`", self.whole(&receiver))
                     }
                     _ => {
-                        let field = self.whole(&format!("{receiver}.0"));
-                        let borrowing = text.trim_start_matches("into_");
-                        let borrowing = self.whole(&format!("{receiver}.{borrowing}()"));
+                        let field = match text.trim_start_matches("into_") {
+                            "inner" | "value" | "parts" => "0",
+                            field => field,
+                        };
+                        let field = self.whole(&format!("{receiver}.{field}"));
                         format!(
-                            "name a field, as in `{field}`, or a method that takes `&self`, as in \
-                             `{borrowing}`; a copy of a type that is `Clone`: `{cloned}`"
+                            "name the field that it returns: `{field}`; if the type is `Clone`, a copy of \
+                             it: `{cloned}`"
                         )
                     }
                 };
@@ -184,6 +195,10 @@ impl Reader<'_> {
         if let Some(turbofish) = &call.turbofish {
             let what = format!("`{name}` cannot give `{method}` type arguments");
             return Err(mistake(turbofish, what, self.own_method(&receiver)));
+        }
+        if let Some(help) = self.header(call) {
+            let what = format!("`{name}` cannot give `{method}` arguments");
+            return Err(mistake(&call.args, what, help));
         }
         if !call.args.is_empty() {
             let what = format!("`{name}` cannot give `{method}` arguments");
@@ -197,23 +212,63 @@ impl Reader<'_> {
         let what = format!("`{}` panics in the caller if there is no such element", source(index));
         let first = match literal(&index.index) {
             Some(Lit::Int(position)) if position.base10_digits() == "0" => ".first()",
-            _ => return mistake(index, what, self.own_option(&receiver)),
+            _ => return mistake(index, what, self.own_option()),
         };
         mistake(index, what, self.without_a_value(index, &format!("{receiver}{first}")))
     }
 
     /// Help for a step that has no answer where a value is missing. `option` is the path up to it.
     fn without_a_value(&self, step: &impl ToTokens, option: &str) -> String {
+        if self.name == "message" {
+            return self.text();
+        }
         // A `?` goes at the end only.
         match source(step) == source(self.whole) {
             true => format!("refuse a call without it: `{}`", self.optional(option)),
-            false => self.own_option(option),
+            false => self.own_option(),
         }
     }
 
-    fn own_option(&self, receiver: &str) -> String {
-        let call = self.optional(&format!("{}.reference()", root_of(receiver)));
-        format!("add a method that returns the whole as an `Option`, and call it: `{call}`")
+    /// Help for a path that may have no value on its way: a method with the same path.
+    fn own_option(&self) -> String {
+        let root = root_of(&source(self.whole)).to_owned();
+        let method = match self.whole {
+            Expr::Field(field) => match &field.member {
+                Member::Named(name) => name.to_string(),
+                Member::Unnamed(_) => "reference".to_owned(),
+            },
+            _ => "reference".to_owned(),
+        };
+        let call = self.optional(&format!("{root}.{method}()"));
+        let general =
+            format!("add a method that returns the whole as an `Option`, and call it: `{call}`");
+        match optional_value(self.whole) {
+            Some(value) => method_of(
+                &root,
+                &format!("`{call}`, with "),
+                &format!("fn {method}(&self) -> Option<{KEY_PART}> {{ {value} }}"),
+                &general,
+            ),
+            None => general,
+        }
+    }
+
+    /// Help for an `Option` in a text for people.
+    fn text(&self) -> String {
+        let root = root_of(&source(self.whole)).to_owned();
+        let mut path = unwrap(self.whole);
+        while let Expr::MethodCall(call) = path {
+            path = unwrap(&call.receiver);
+        }
+        let field = match path {
+            Expr::Field(field) => match &field.member {
+                Member::Named(name) => name.to_string(),
+                Member::Unnamed(_) => "reference".to_owned(),
+            },
+            _ => "reference".to_owned(),
+        };
+        let option = source(&renamed(path.to_token_stream(), &root, "self"));
+        text_method(&root, &field, &option)
     }
 
     /// The path with `?`, as it is written in its place.
@@ -229,6 +284,47 @@ impl Reader<'_> {
             Place::Hole => format!("{{{path}}}"),
         }
     }
+}
+
+/// The type that a method in a help text returns.
+pub(super) const KEY_PART: &str = "impl idempotent_runtime::KeyPart + '_";
+
+/// The value of a path in a method, with `?` where there may be none: `Some(&self.customer.as_ref()?.email)`
+/// for `req.customer.unwrap().email`.
+fn optional_value(path: &Expr) -> Option<String> {
+    fn steps(expr: &Expr) -> Option<String> {
+        Some(match unwrap(expr) {
+            Expr::Path(path) => {
+                path.path.get_ident()?;
+                "self".to_owned()
+            }
+            Expr::Field(field) => {
+                let member = &field.member;
+                format!("{}.{}", steps(&field.base)?, quote!(#member))
+            }
+            Expr::Try(inner) => format!("{}.as_ref()?", steps(&inner.expr)?),
+            Expr::Index(index) => {
+                let is_position = matches!(&*index.index, Expr::Path(_) | Expr::Lit(_));
+                let at = Some(&index.index).filter(|_| is_position)?;
+                format!("{}.get({})?", steps(&index.expr)?, source(at))
+            }
+            Expr::MethodCall(call) => {
+                let receiver = steps(&call.receiver)?;
+                match call.method.to_string().as_str() {
+                    "unwrap" | "expect" | "unwrap_or_default" | "unwrap_or" | "unwrap_or_else" => {
+                        format!("{receiver}.as_ref()?")
+                    }
+                    method => format!("{receiver}.{method}({})", source(&call.args)),
+                }
+            }
+            _ => return None,
+        })
+    }
+    let value = steps(path)?;
+    Some(match unwrap(path) {
+        Expr::Field(_) => format!("Some(&{value})"),
+        _ => format!("Some({value})"),
+    })
 }
 
 /// Returns `true` for the path of a function that makes keys, by its name.

@@ -49,7 +49,7 @@ fn reads_again(expr: &Expr, parse: impl Fn(&str) -> Option<Expr>) -> bool {
 }
 
 fn generated(key: &Key) -> String {
-    key.encoded(&Runtime::new(None), &[]).to_string()
+    key.encoded(&Runtime::new(None), &[], |_| None).to_string()
 }
 
 impl fmt::Display for Key {

@@ -5,6 +5,7 @@ use syn::{Expr, LitStr};
 
 use super::path::{self, Place};
 use super::{Piece, quoted};
+use crate::methods::method_of;
 use crate::mistake::{Mistakes, mistake};
 
 pub(super) fn read(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
@@ -44,20 +45,29 @@ pub(super) fn read_message(name: &Ident, template: &LitStr) -> syn::Result<Vec<P
             && path.optional
         {
             let what = format!("`{name}` shows values, and an `Option` may have none");
-            let help = match path.last_field() {
-                Some(field) if path.steps.len() == 1 => {
-                    let root = &path.root;
-                    format!(
-                        "add a method that returns the text, and call it: `{{{root}.{field}_text()}}`"
-                    )
-                }
-                _ => "add a method that returns the text, and call it: `{req.reference()}`"
-                    .to_owned(),
-            };
+            let field = path.last_field().unwrap_or_else(|| "reference".to_owned());
+            let option = path.with_root("self");
+            let help = text_method(&path.root.to_string(), &field, option.trim_end_matches('?'));
             return Err(mistake(template, what, help));
         }
     }
     Ok(pieces)
+}
+
+/// Help for an `Option` in a text for people: a method that has a text without it, too.
+pub(super) fn text_method(root: &str, field: &str, option: &str) -> String {
+    let call = format!("{{{root}.{field}_text()}}");
+    method_of(
+        root,
+        &format!("`{call}`, with "),
+        &format!(
+            "fn {field}_text(&self) -> String {{ {option}.as_ref().map_or_else(|| \"-\".to_owned(), \
+             |value| value.to_string()) }}"
+        ),
+        &format!(
+            "make a text of it in the caller, and pass it as a parameter `{field}: String`: `{{{field}}}`"
+        ),
+    )
 }
 
 fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
@@ -92,7 +102,10 @@ fn read_pieces(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
                         "remove it: `{name} = \"{}\"`; for a brace as text, double it: `}}}}`",
                         without_stray(&text).unwrap_or_default()
                     ),
-                    Some(path) => format!("`{{{path}}}`, or for a brace as text `{{{{`"),
+                    Some(_) => {
+                        let closed = closed(&text);
+                        format!("`{name} = \"{closed}\"`, or for a brace as text `{{{{`")
+                    }
                     None => format!("for a brace as text, double it: `{brace}{brace}`"),
                 };
                 return Err(mistake(template, format!("`{brace}` without `{partner}`"), help));
@@ -123,6 +136,14 @@ fn without_stray(template: &str) -> Option<String> {
 }
 
 fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::FieldPath> {
+    if hole.contains('{') {
+        let what = format!("`{{{}` is not closed", path_in(hole));
+        return Err(mistake(
+            template,
+            what,
+            format!("`{name} = \"{}\"`", closed(&template.value())),
+        ));
+    }
     if let Some((path, _)) = hole.split_once(':').filter(|(_, format)| !format.starts_with(':')) {
         let what = format!("`{{{hole}}}` cannot have a format");
         return Err(mistake(template, what, format!("`{{{}}}`", path.trim())));
@@ -135,6 +156,25 @@ fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::F
         mistake(template, what, "name a field: `{req.order_id}`")
     })?;
     path::read(name, &expr, Place::Hole)
+}
+
+/// The path that a hole begins with.
+fn path_in(hole: &str) -> &str {
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '?' | '(' | ')');
+    hole.find(|c| !is_path(c)).map_or(hole, |end| &hole[..end])
+}
+
+/// `user:{user}:{id}` for `user:{user:{id}`: the template with a brace after each path that has none.
+fn closed(template: &str) -> String {
+    let mut pieces = template.split('{');
+    let mut closed = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let path = path_in(piece);
+        let rest = &piece[path.len()..];
+        let brace = if path.is_empty() || piece.contains('}') { "" } else { "}" };
+        closed.push_str(&format!("{{{path}{brace}{rest}"));
+    }
+    closed
 }
 
 /// The template with paths in the place of `{}` and `{0}`, if it has such holes.

@@ -4,17 +4,27 @@ use quote::{format_ident, quote};
 use syn::parse_quote;
 
 use super::*;
+use crate::function::Function;
+use crate::methods::Methods;
 use crate::runtime::Runtime;
 
 fn read(value: &Expr) -> Result<Key, Vec<String>> {
-    Key::read(&format_ident!("key"), value)
-        .map_err(|errors| errors.into_iter().map(|error| error.to_string()).collect())
+    Key::read(&format_ident!("key"), value).map_err(texts)
+}
+
+/// The errors as a function shows them that takes a `Request` and an `Order`.
+fn texts(errors: syn::Error) -> Vec<String> {
+    let item = quote!(
+        async fn create(req: Request, order: Order) -> Result<u64, Error> {}
+    );
+    let methods = Methods::of(&Function::parse(&item, &TokenStream::new()).unwrap());
+    errors.into_iter().map(|error| methods.put_into(&error.to_string())).collect()
 }
 
 #[track_caller]
 fn accepts(value: Expr, expected: &str) {
     let key = read(&value).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    let tokens = key.encoded(&Runtime::new(Some(parse_quote!(p))), &[]);
+    let tokens = key.encoded(&Runtime::new(Some(parse_quote!(p))), &[], |_| None);
     assert_eq!(source(&tokens), expected);
 }
 
@@ -34,19 +44,37 @@ fn refuses_with(value: Expr, what: &str) {
 #[test]
 fn field_paths_read_the_same_quoted_and_bare() {
     for (text, expected) in [
-        ("req", "__idempotent_private::key(&req)"),
-        ("req.order_id", "__idempotent_private::key(&req.order_id)"),
-        ("self.tenant", "__idempotent_private::key(&self.tenant)"),
-        ("pair.0", "__idempotent_private::key(&pair.0)"),
-        ("pair.0.1", "__idempotent_private::key(&pair.0.1)"),
-        ("req.id()", "__idempotent_private::key(&(* &req).id())"),
-        ("req.a().b().c", "__idempotent_private::key(&(* &req).a().b().c)"),
-        ("req.clone().into_id()", "__idempotent_private::key(&(* &req).clone().into_id())"),
+        ("req", "__idempotent_private::key(__idempotent_private::part(&req).checked())"),
+        (
+            "req.order_id",
+            "__idempotent_private::key(__idempotent_private::part(&req.order_id).checked())",
+        ),
+        (
+            "self.tenant",
+            "__idempotent_private::key(__idempotent_private::part(&self.tenant).checked())",
+        ),
+        ("pair.0", "__idempotent_private::key(__idempotent_private::part(&pair.0).checked())"),
+        ("pair.0.1", "__idempotent_private::key(__idempotent_private::part(&pair.0.1).checked())"),
+        (
+            "req.id()",
+            "__idempotent_private::key(__idempotent_private::part(&(* &req).id()).checked())",
+        ),
+        (
+            "req.a().b().c",
+            "__idempotent_private::key(__idempotent_private::part(&(* &req).a().b().c).checked())",
+        ),
+        (
+            "req.clone().into_id()",
+            "__idempotent_private::key(__idempotent_private::part(&(* &req).clone().into_id()).checked())",
+        ),
         (
             "req.items.first()?",
             "__idempotent_private::optional_key(__idempotent_private::option(&(* &req).items.first()))",
         ),
-        ("(req.order_id)", "__idempotent_private::key(&req.order_id)"),
+        (
+            "(req.order_id)",
+            "__idempotent_private::key(__idempotent_private::part(&req.order_id).checked())",
+        ),
         (
             "req.reference?",
             "__idempotent_private::optional_key(__idempotent_private::option(&req.reference))",
@@ -57,12 +85,15 @@ fn field_paths_read_the_same_quoted_and_bare() {
         ),
         (
             "(req.user, req.seq)",
-            "__idempotent_private::tuple().part(&req.user).part(&req.seq).finish()",
+            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).checked()).part(__idempotent_private::part(&req.seq).checked()).finish()",
         ),
-        ("(req.user,)", "__idempotent_private::tuple().part(&req.user).finish()"),
+        (
+            "(req.user,)",
+            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).checked()).finish()",
+        ),
         (
             "(req.user, req.seq?)",
-            "__idempotent_private::tuple().part(&req.user).optional(__idempotent_private::option(&req.seq)).finish()",
+            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).checked()).optional(__idempotent_private::option(&req.seq)).finish()",
         ),
     ] {
         accepts(parse_quote!(#text), expected);
@@ -74,22 +105,31 @@ fn field_paths_read_the_same_quoted_and_bare() {
 fn templates_are_text_and_holes() {
     accepts(
         parse_quote!("user:{req.user_id}:order:{req.order_id}"),
-        "__idempotent_private::template().text(\"user:\").part(&req.user_id).text(\":order:\").part(&req.order_id).finish()",
+        "__idempotent_private::template().text(\"user:\").part(__idempotent_private::part(&req.user_id).checked()).text(\":order:\").part(__idempotent_private::part(&req.order_id).checked()).finish()",
     );
-    accepts(parse_quote!("{req.id}"), "__idempotent_private::template().part(&req.id).finish()");
+    accepts(
+        parse_quote!("{req.id}"),
+        "__idempotent_private::template().part(__idempotent_private::part(&req.id).checked()).finish()",
+    );
     accepts(
         parse_quote!("{ req.id }!"),
-        "__idempotent_private::template().part(&req.id).text(\"!\").finish()",
+        "__idempotent_private::template().part(__idempotent_private::part(&req.id).checked()).text(\"!\").finish()",
     );
-    accepts(parse_quote!("{a}{b}"), "__idempotent_private::template().part(&a).part(&b).finish()");
+    accepts(
+        parse_quote!("{a}{b}"),
+        "__idempotent_private::template().part(__idempotent_private::part(&a).checked()).part(__idempotent_private::part(&b).checked()).finish()",
+    );
     accepts(
         parse_quote!("x:{req.id?}"),
         "__idempotent_private::template().text(\"x:\").optional(__idempotent_private::option(&req.id)).finish()",
     );
-    accepts(parse_quote!("{pair.0}"), "__idempotent_private::template().part(&pair.0).finish()");
+    accepts(
+        parse_quote!("{pair.0}"),
+        "__idempotent_private::template().part(__idempotent_private::part(&pair.0).checked()).finish()",
+    );
     accepts(
         parse_quote!("{req.item.sku()}"),
-        "__idempotent_private::template().part(&(* &req).item.sku()).finish()",
+        "__idempotent_private::template().part(__idempotent_private::part(&(* &req).item.sku()).checked()).finish()",
     );
 }
 
@@ -97,11 +137,11 @@ fn templates_are_text_and_holes() {
 fn doubled_braces_are_text() {
     accepts(
         parse_quote!("{{{req.id}}}"),
-        "__idempotent_private::template().text(\"{\").part(&req.id).text(\"}\").finish()",
+        "__idempotent_private::template().text(\"{\").part(__idempotent_private::part(&req.id).checked()).text(\"}\").finish()",
     );
     accepts(
         parse_quote!("a{{b}}{c}"),
-        "__idempotent_private::template().text(\"a{b}\").part(&c).finish()",
+        "__idempotent_private::template().text(\"a{b}\").part(__idempotent_private::part(&c).checked()).finish()",
     );
 }
 
@@ -249,18 +289,26 @@ fn what_can_panic_is_answered_with_a_question_mark() {
     ] {
         refuses(value, what, &format!("refuse a call without it: `{path}`"));
     }
-    let own =
-        "add a method that returns the whole as an `Option`, and call it: `key = req.reference()?`";
-    refuses(parse_quote!(req.items[0].sku), element, own);
-    refuses(parse_quote!(req.note.unwrap().id), unwrap, own);
+    let own = |method: &str, value: &str| {
+        format!(
+            "`key = req.{method}()?`, with `impl Request {{ fn {method}(&self) -> Option<impl \
+             idempotent_runtime::KeyPart + '_> {{ {value} }} }}`"
+        )
+    };
+    let sku = own("sku", "Some(&self.items.get(0)?.sku)");
+    refuses(parse_quote!(req.items[0].sku), element, &sku);
+    refuses(
+        parse_quote!(req.note.unwrap().id),
+        unwrap,
+        &own("id", "Some(&self.note.as_ref()?.id)"),
+    );
     for (value, index) in [
         (parse_quote!(req.items[FIRST]), "FIRST"),
         (parse_quote!(req.items[1]), "1"),
-        (parse_quote!(req.items[-1]), "- 1"),
         (parse_quote!(req.items["a"]), "\"a\""),
     ] {
         let what = format!("`req.items[{index}]` panics in the caller if there is no such element");
-        refuses(value, &what, own);
+        refuses(value, &what, &own("reference", &format!("Some(self.items.get({index})?)")));
     }
 }
 
@@ -269,8 +317,8 @@ fn methods_that_take_their_value_are_answered_with_those_that_borrow() {
     refuses(
         parse_quote!(req.into_id()),
         "`into_id` takes `req` away from the body, and a key only borrows it",
-        "name a field, as in `key = req.0`, or a method that takes `&self`, as in `key = req.id()`; a copy \
-         of a type that is `Clone`: `key = req.clone().into_id()`",
+        "name the field that it returns: `key = req.id`; if the type is `Clone`, a copy of it: `key = \
+         req.clone().into_id()`",
     );
 }
 
@@ -357,7 +405,12 @@ fn broken_templates_are_refused() {
     refuses(
         parse_quote!("user:{req.id"),
         "`{` without `}`",
-        "`{req.id}`, or for a brace as text `{{`",
+        "`key = \"user:{req.id}\"`, or for a brace as text `{{`",
+    );
+    refuses(
+        parse_quote!("{req.a:x:{req.b}"),
+        "`{req.a` is not closed",
+        "`key = \"{req.a}:x:{req.b}\"`",
     );
     refuses(parse_quote!("user:{"), "`{` without `}`", &double('{'));
     refuses(parse_quote!("user:req.id}"), "`}` without `{`", &double('}'));
@@ -405,7 +458,10 @@ fn all_mistakes_of_a_tuple_and_a_template_are_reported() {
 fn literals_from_macro_rules_are_peeled() {
     let text: Expr = parse_quote!("req.id");
     let group = proc_macro2::Group::new(proc_macro2::Delimiter::None, quote!(#text));
-    accepts(syn::parse2(quote!(#group)).unwrap(), "__idempotent_private::key(&req.id)");
+    accepts(
+        syn::parse2(quote!(#group)).unwrap(),
+        "__idempotent_private::key(__idempotent_private::part(&req.id).checked())",
+    );
 }
 
 #[test]
@@ -450,34 +506,37 @@ fn any_words_in_any_order_are_read_soundly() {
 fn mistakes_in_a_fingerprint_offer_a_payload() {
     let refuses = |value: Expr, what: &str, help: &str| {
         let read = Key::read(&format_ident!("fingerprint"), &value);
-        let errors = read.expect_err("the fingerprint is accepted").into_iter();
-        let errors: Vec<_> = errors.map(|error| error.to_string()).collect();
-        assert_eq!(errors, [format!("{what}\nhelp: {help}")]);
+        let errors = read.expect_err("the fingerprint is accepted");
+        assert_eq!(texts(errors), [format!("{what}\nhelp: {help}")]);
     };
-    let own_method = |call: &str| {
+    let own_method = |returns: &str, body: &str| {
         format!(
-            "add a method without arguments, which may return a `Fingerprint`, and call it: \
-             `fingerprint = {call}`; or compute the value in the caller, and pass it as a parameter \
-             `payload`: `fingerprint = payload`"
+            "`fingerprint = order.payload()`, with `impl Order {{ fn payload(&self) -> {returns} {{ \
+             {body} }} }}`"
         )
     };
     refuses(
         parse_quote!(Fingerprint::of_serialized(&order)),
         "`fingerprint` cannot call the function `Fingerprint::of_serialized`",
-        &own_method("order.payload()"),
+        &own_method(
+            "idempotent_runtime::Fingerprint",
+            "idempotent_runtime::Fingerprint::of_serialized(self).expect(\"a payload that \
+             serializes\")",
+        ),
     );
     refuses(
         parse_quote!(order.amount * 100),
         "`fingerprint` cannot use the operator `*`",
         &format!(
             "without the computation: `fingerprint = order.amount`; or {}",
-            own_method("order.payload()")
+            own_method("impl idempotent_runtime::KeyPart + '_", "self.amount * 100")
         ),
     );
     refuses(
         parse_quote!(|order| hash(&order)),
         "`fingerprint` cannot hold a closure",
-        &own_method("req.payload()"),
+        "add a method without arguments and call it: `fingerprint = req.payload()`; or compute the value \
+         in the caller, and pass it as a parameter `payload: impl idempotent_runtime::KeyPart`: `fingerprint = payload`",
     );
     refuses(
         parse_quote!(|order| order.amount),

@@ -6,32 +6,40 @@ use syn::{Expr, ExprLit, Lit};
 
 use super::path::Step;
 use super::{FieldPath, Form, Key, Piece};
+use crate::condition::Condition;
 use crate::function::Binding;
 use crate::runtime::Runtime;
 
 impl Key {
-    /// Code that encodes the key.
-    pub(crate) fn encoded(&self, runtime: &Runtime, bindings: &[Binding]) -> TokenStream {
+    /// Code that encodes the key. A part may have a condition with a text of its own.
+    pub(crate) fn encoded(
+        &self,
+        runtime: &Runtime,
+        bindings: &[Binding],
+        condition: impl Fn(&FieldPath) -> Option<Condition>,
+    ) -> TokenStream {
         let span = Span::mixed_site().located_at(self.span);
         let private = runtime.private(span);
-        let path = |path: &FieldPath| self.reference(path, bindings);
+        let value = |part: &FieldPath| {
+            value_of(&private, part, self.reference(part, bindings), condition(part))
+        };
         match &self.form {
             Form::Path(part) => {
                 let function = match part.optional {
                     true => quote_spanned!(span=> optional_key),
                     false => quote_spanned!(span=> key),
                 };
-                let part = value_of(&private, part, path(part));
+                let part = value(part);
                 quote_spanned!(span=> #private::#function(#part))
             }
             Form::Tuple(parts) => {
-                let parts = parts.iter().map(|part| call(&private, part, path(part)));
+                let parts = parts.iter().map(|part| call(part, value(part)));
                 quote_spanned!(span=> #private::tuple() #(#parts)* .finish())
             }
             Form::Template(pieces) => {
                 let pieces = pieces.iter().map(|piece| match piece {
                     Piece::Text(text) => quote_spanned!(span=> .text(#text)),
-                    Piece::Hole(part) => call(&private, part, path(part)),
+                    Piece::Hole(part) => call(part, value(part)),
                 });
                 quote_spanned!(span=> #private::template() #(#pieces)* .finish())
             }
@@ -98,9 +106,8 @@ impl Key {
     }
 }
 
-fn call(private: &TokenStream, part: &FieldPath, reference: TokenStream) -> TokenStream {
+fn call(part: &FieldPath, value: TokenStream) -> TokenStream {
     let span = Span::mixed_site().located_at(part.root.span());
-    let value = value_of(private, part, reference);
     match part.optional {
         true => quote_spanned!(span=> .optional(#value)),
         false => quote_spanned!(span=> .part(#value)),
@@ -108,10 +115,18 @@ fn call(private: &TokenStream, part: &FieldPath, reference: TokenStream) -> Toke
 }
 
 /// The value of a path, which the compiler requires to be an `Option` if the path ends in `?`.
-fn value_of(private: &TokenStream, part: &FieldPath, reference: TokenStream) -> TokenStream {
+fn value_of(
+    private: &TokenStream,
+    part: &FieldPath,
+    reference: TokenStream,
+    condition: Option<Condition>,
+) -> TokenStream {
     let span = Span::mixed_site().located_at(part.root.span());
-    match part.optional {
-        true => quote_spanned!(span=> #private::option(#reference)),
-        false => reference,
+    match (part.optional, condition) {
+        (true, _) => quote_spanned!(span=> #private::option(#reference)),
+        (false, None) => quote_spanned!(span=> #private::part(#reference).checked()),
+        (false, Some(condition)) => {
+            condition.on_part(&quote_spanned!(span=> #private::KeyPart), &reference, span)
+        }
     }
 }

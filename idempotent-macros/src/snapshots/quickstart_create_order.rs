@@ -5,10 +5,13 @@ async fn create_order(req: CreateOrder) -> Result<Order, ShopError> {
         )
         .expire(::core::time::Duration::from_secs(300))
         .mode(::idempotent_runtime::__private::Mode::Strong);
-    let __idempotent_key = ::idempotent_runtime::__private::key(&req.order_id);
-    let __idempotent_returns = ::idempotent_runtime::__private::replay::<
+    let __idempotent_key = ::idempotent_runtime::__private::key(
+        ::idempotent_runtime::__private::part(&req.order_id).checked(),
+    );
+    let __idempotent_returns = ::idempotent_runtime::__private::returned::<
         Result<Order, ShopError>,
-    >();
+    >()
+        .kept();
     let __idempotent_body = async move {
         #[allow(unreachable_code, unreachable_patterns)]
         if let ::core::option::Option::Some(__idempotent_never) = ::core::option::Option::None::<

@@ -8,7 +8,7 @@ use super::{constants, named};
 use crate::args::{self, Args};
 use crate::function::Function;
 use crate::mistake::{Mistakes, mistake};
-use crate::value::{Given, Length, Wait};
+use crate::value::{Given, Length, Wait, shortest_millis};
 
 /// The shortest lease that can be renewed in time, and the longest one, in milliseconds. The site
 /// refuses what is outside of the bounds of the runtime, and `tests/shapes/durations.rs` uses both.
@@ -20,20 +20,17 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         && !LEASES.contains(&millis)
     {
         let what = "`lease` must be between `10ms` and `24h`";
-        let help = match millis < *LEASES.start() {
-            true => {
-                "`lease = \"30s\"`; a lease is renewed while the body runs, and need not be exact"
-            }
-            false => "`lease = \"30s\"`; it is renewed while the body runs, up to `max_run`",
-        };
-        mistakes.push(mistake(name, what, help));
+        mistakes.push(mistake(name, what, lease_within_bounds(args, millis)));
     } else if let (Some(lease), Some(max_run), Some(name)) =
         (lease, millis(&args.max_run), named(&args.max_run))
         && lease > max_run
     {
         let what = "`max_run` is shorter than `lease`, which holds the key for longer";
-        let help =
-            "a lease is short and renewed up to `max_run`: `lease = \"30s\", max_run = \"1h\"`";
+        let help = format!(
+            "a lease is short, and renewed up to `max_run`: `lease = \"{}\", max_run = \"{}\"`",
+            text(max_run.max(*LEASES.start())),
+            text(lease)
+        );
         mistakes.push(mistake(name, what, help));
     }
     let constants = [
@@ -48,7 +45,8 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         let help = match name == "expire" {
             true => {
                 "`expire = \"5m\"`; or choose it from the value: `expire_with = retention`, with \
-                     `fn retention(value: &Order) -> Duration`"
+                     `fn retention(value: &Order) -> std::time::Duration { \
+                     std::time::Duration::from_secs(300) }`"
                     .to_owned()
             }
             false => args::find(&name.to_string())
@@ -56,6 +54,34 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         };
         mistakes.push(mistake(parameter, what, help));
     }
+}
+
+/// Help for a lease of `millis`, which is too short or too long: the same number with another unit, or the
+/// argument for times as long.
+fn lease_within_bounds(args: &Args, millis: u64) -> String {
+    let length = text(millis);
+    let answer = format!("to keep the answer for that long: `expire = \"{length}\"`");
+    match (args.max_run.is_some(), args.expire.is_some()) {
+        _ if millis < *LEASES.start() => {
+            format!("in seconds `lease = \"{millis}s\"`; the shortest is `lease = \"10ms\"`")
+        }
+        (true, true) => {
+            "remove `lease`: one of `30s` is renewed while the body runs, up to `max_run`"
+                .to_owned()
+        }
+        (true, false) => format!(
+            "{answer}; without `lease`, one of `30s` is renewed while the body runs, up to `max_run`"
+        ),
+        (false, true) => format!("to let a body run for that long: `max_run = \"{length}\"`"),
+        (false, false) => {
+            format!("{answer}; to let a body run for that long: `max_run = \"{length}\"`")
+        }
+    }
+}
+
+/// Milliseconds in the largest unit that divides them.
+fn text(millis: u64) -> String {
+    shortest_millis(millis)
 }
 
 fn millis(given: &Option<Given<Length>>) -> Option<u64> {

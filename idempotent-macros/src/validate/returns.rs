@@ -1,12 +1,21 @@
 //! Requires that the function returns a `Result`, with a value that can be kept.
 
-use syn::{GenericArgument, PathArguments, ReturnType, Type};
+mod help;
 
+use proc_macro2::Ident;
+use syn::{Expr, Lit, ReturnType, Type};
+
+pub(super) use self::help::awaited;
+use self::help::{items, rewritten};
 use crate::args::Args;
-use crate::function::{self, Function, Shape};
+use crate::condition::Condition;
+use crate::function::{self, Function, Shape, shown};
 use crate::mistake::{Mistakes, mistake};
 use crate::source::type_source;
-use crate::value::Mode;
+use crate::value::{Mode, literal};
+
+/// The error type in examples.
+const ERROR: &str = "idempotent_runtime::Error";
 
 /// Refuses return types that cannot be a `Result`, and values that cannot be kept for a replay.
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
@@ -17,31 +26,22 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     let returns = function.returns();
     if let ReturnType::Default = function.sig.output {
         let what = format!("`{name}` returns nothing, but `#[idempotent]` needs a `Result`");
-        mistakes.push(mistake(name, what, "`-> Result<(), idempotent_runtime::Error>`"));
+        let result = format!("Result<(), {ERROR}>");
+        let whole = function.rewritten(&result, |last| {
+            Some(
+                last.map_or_else(|| "Ok(())".to_owned(), |last| format!("{}; Ok(())", shown(last))),
+            )
+        });
+        let help = whole.map_or_else(
+            || format!("`-> {result}`, with `Ok(())` at the end of the body and in each `return`"),
+            |whole| format!("`{whole}`"),
+        );
+        mistakes.push(mistake(name, what, help));
         return;
     }
-    if !may_be_result(&returns) {
-        let what = format!("`{name}` does not return a `Result`");
-        let help = match &returns {
-            Type::ImplTrait(_) if function.future_output().is_some() => {
-                let output = function.future_output().map(|ty| type_source(&ty));
-                format!("the function is async already: `-> {}`", output.unwrap_or_default())
-            }
-            Type::ImplTrait(_) => {
-                "return the value, and let the handler make a response of it: `-> Result<T, \
-                 idempotent_runtime::Error>`, with the type of the value for `T`"
-                    .to_owned()
-            }
-            ty if is_response(ty) => {
-                let value = answer_in(ty).map_or_else(|| "()".to_owned(), |ty| type_source(&ty));
-                format!(
-                    "return the value, and let the handler make a response of it: `-> \
-                     Result<{value}, idempotent_runtime::Error>`"
-                )
-            }
-            ty => format!("`-> Result<{}, idempotent_runtime::Error>`", type_source(ty)),
-        };
-        mistakes.push(mistake(&returns, what, help));
+    if !may_be_result(&returns, function) {
+        let help = help::as_result(function, &returns);
+        mistakes.push(mistake(&returns, not_a_result(function), help));
         return;
     }
     let answers = function::result_types(&returns);
@@ -70,46 +70,94 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         mistakes.push(mistake(value, what, help));
     } else if let Some(token) = function.returns_opaque() {
         let what = "a value of type `impl Trait` cannot be kept for replay";
-        let help = "name the type, as in `Result<Order, Error>`, or use `mode = \"reject\"`";
+        let error = answers.map_or_else(|| ERROR.to_owned(), |(_, error)| type_source(error));
+        let collected = items(&returns).map(|item| {
+            let result = format!("Result<Vec<{item}>, {error}>");
+            let end = |value: &Expr| format!("Ok({}.collect())", shown(value));
+            rewritten(function, &result, end, "with `.collect()` on the value")
+        });
+        let help = collected.unwrap_or_else(|| {
+            format!("name the type, as in `Result<String, {error}>`, or use `mode = \"reject\"`")
+        });
         mistakes.push(mistake(token, what, help));
     } else if let Some(token) = function::borrowed_value(&returns) {
         let what = "a borrowed value cannot be kept for replay";
         let owned = answers.and_then(|(value, error)| {
-            Some(format!(
-                ": `Result<{}, {}>`",
-                type_source(&function::owned(value)?),
-                type_source(error)
-            ))
+            let owned = type_source(&function::owned(value)?);
+            let result = format!("Result<{owned}, {}>", type_source(error));
+            let end = |value: &Expr| format!("Ok({}.to_owned())", shown(value));
+            Some(match value {
+                Type::Reference(_) => {
+                    rewritten(function, &result, end, "with `.to_owned()` on the value")
+                }
+                _ => format!("return an owned value: `{result}`"),
+            })
         });
-        let owned = owned.unwrap_or_default();
-        let help = format!("return an owned value{owned}, or use `mode = \"reject\"`");
-        mistakes.push(mistake(token, what, help));
+        let owned = owned.unwrap_or_else(|| "return an owned value".to_owned());
+        mistakes.push(mistake(token, what, format!("{owned}, or use `mode = \"reject\"`")));
+    } else if let Some((value @ Type::Array(array), error)) = answers
+        && let Some(Lit::Int(length)) = literal(&array.len)
+        && length.base10_parse::<u64>().is_ok_and(|length| length > LONGEST_ARRAY)
+    {
+        let what = format!(
+            "`{}` cannot be kept for replay: serde knows arrays of up to {LONGEST_ARRAY} elements",
+            type_source(value)
+        );
+        let result = format!("Result<Vec<{}>, {}>", type_source(&array.elem), type_source(error));
+        let end = |value: &Expr| format!("Ok({}.to_vec())", shown(value));
+        let help = rewritten(function, &result, end, "with `.to_vec()` on the value");
+        mistakes.push(mistake(value, what, help));
     }
 }
 
-/// Returns `true` for a tuple with a status or `Json` in it, as handlers of axum return them.
-fn is_response(ty: &Type) -> bool {
-    match ty {
-        Type::Tuple(tuple) => tuple.elems.iter().any(|member| {
-            last_segment(member)
-                .is_some_and(|last| matches!(&*last.ident.to_string(), "StatusCode" | "Json"))
-        }),
+/// The longest array that serde serializes.
+const LONGEST_ARRAY: u64 = 32;
+
+/// Returns `true` for a path, which may name a `Result` or an alias of one.
+///
+/// A struct that the body ends in is none, whatever it is called: `Order { id }` is not the variant of an
+/// enum.
+fn may_be_result(returns: &Type, function: &Function) -> bool {
+    match returns {
+        Type::Group(group) => may_be_result(&group.elem, function),
+        Type::Paren(paren) => may_be_result(&paren.elem, function),
+        Type::Path(_) => match function.last_expression() {
+            Some(Expr::Struct(made)) => made.path.get_ident() != last_name(returns),
+            _ => true,
+        },
+        Type::Macro(_) | Type::Verbatim(_) => true,
         _ => false,
     }
 }
 
-/// `T` of the `Json<T>` in a tuple.
-fn answer_in(ty: &Type) -> Option<Type> {
-    let Type::Tuple(tuple) = ty else { return None };
-    tuple.elems.iter().filter_map(last_segment).find_map(|last| match &last.arguments {
-        PathArguments::AngleBracketed(arguments) if last.ident == "Json" => {
-            match arguments.args.first()? {
-                GenericArgument::Type(inner) => Some(inner.clone()),
-                _ => None,
-            }
-        }
-        _ => None,
+/// The condition for a return type that is not called `Result`, and looks like something else: like a type of
+/// the standard library, or like what the body ends in.
+pub(crate) fn condition(function: &Function) -> Option<Condition> {
+    let returns = function.returns();
+    let Type::Path(path) = &returns else { return None };
+    let name = last_name(&returns)?;
+    let is_std = path.qself.is_none() && path.path.get_ident().is_some() && is_primitive(name)
+        || path.path.segments.len() == 1 && PLAIN.iter().any(|plain| name == plain);
+    let is_made = || match function.last_expression() {
+        Some(Expr::Call(call)) => match &*call.func {
+            Expr::Path(path) => path.path.get_ident() == Some(name),
+            _ => false,
+        },
+        _ => false,
+    };
+    (is_std || is_made()).then(|| Condition {
+        what: not_a_result(function),
+        label: "not a `Result`".to_owned(),
+        help: help::as_result(function, &returns),
     })
+}
+
+fn not_a_result(function: &Function) -> String {
+    format!("`{}` does not return a `Result`", function.sig.ident)
+}
+
+fn last_name(ty: &Type) -> Option<&Ident> {
+    last_segment(ty).map(|last| &last.ident)
 }
 
 fn last_segment(ty: &Type) -> Option<&syn::PathSegment> {
@@ -119,12 +167,14 @@ fn last_segment(ty: &Type) -> Option<&syn::PathSegment> {
     }
 }
 
-/// Returns `true` for a path, which may name a `Result` or an alias of one.
-fn may_be_result(returns: &Type) -> bool {
-    match returns {
-        Type::Group(group) => may_be_result(&group.elem),
-        Type::Paren(paren) => may_be_result(&paren.elem),
-        Type::Path(_) | Type::Macro(_) | Type::Verbatim(_) => true,
-        _ => false,
-    }
+/// Types of the standard library that are in every prelude.
+const PLAIN: [&str; 4] = ["String", "Vec", "Option", "Box"];
+
+fn is_primitive(name: &Ident) -> bool {
+    [
+        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16",
+        "u32", "u64", "u128", "usize",
+    ]
+    .iter()
+    .any(|primitive| name == primitive)
 }

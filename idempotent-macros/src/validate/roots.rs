@@ -1,14 +1,15 @@
 //! Requires that every path in a key starts at a parameter.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
+use syn::Expr;
 
 use crate::args::Args;
 use crate::function::Function;
-use crate::key::{FieldPath, Key};
-use crate::key_types::NoKey;
+use crate::key::{FieldPath, Key, formatted};
 use crate::mistake::{Mistakes, mistake};
+use crate::source::source;
 use crate::suggest::{nearest, quoted_list};
-use crate::value::Message;
+use crate::value::{Message, Value};
 use crate::words;
 
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
@@ -35,15 +36,6 @@ fn roots(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) 
             let (what, help) = unknown.explain();
             mistakes.push(mistake(key.at(path), what, help));
             reported.push(root);
-        } else if name != "message" && path.is_word() {
-            let no_key = function.type_of(&path.root).and_then(NoKey::of);
-            mistakes.extend(no_key.map(|no_key| {
-                let help = match no_key {
-                    NoKey::Option => format!("refuse a call without it: `{root}?`"),
-                    no_key => no_key.remedy(),
-                };
-                mistake(key.at(path), no_key.problem(), help)
-            }));
         }
     }
 }
@@ -92,12 +84,11 @@ impl Unknown<'_> {
             }
             _ => {}
         }
-        if is_bound_in(self.function.user_body(), &text) {
+        if let Some(value) = bound_in(self.function.user_body(), &text) {
             let what = format!(
                 "`{text}` is a variable of the body, and `{name}` is read before the body runs"
             );
-            let help = format!("compute it in the caller, and pass it as a parameter `{text}`");
-            return (what, help);
+            return (what, self.in_place_of_variable(&text, value));
         }
         if let Some(parameter) = self.of_type(&text) {
             let path = path.with_root(&parameter);
@@ -123,6 +114,52 @@ impl Unknown<'_> {
             false => help,
         };
         (format!("`{text}` is not a parameter of `{function}`"), help)
+    }
+
+    /// Help for a variable of the body: the same from the parameters, if a key can have it.
+    fn in_place_of_variable(&self, variable: &str, value: TokenStream) -> String {
+        let Self { name, parameters, .. } = self;
+        let ty = match *name == "message" {
+            true => "impl std::fmt::Display",
+            false => "impl idempotent_runtime::KeyPart",
+        };
+        let in_caller = format!(
+            "compute it in the caller, and pass it as a parameter `{variable}: {ty}`: `{}`",
+            self.written(variable)
+        );
+        let template = match syn::parse2::<syn::ExprMacro>(value.clone()) {
+            Ok(call) if call.mac.path.is_ident("format") => formatted(&call.mac.tokens),
+            _ => None,
+        };
+        let copied = match syn::parse2::<Expr>(value) {
+            Ok(Expr::MethodCall(call))
+                if ["clone", "to_owned", "to_string"].iter().any(|copy| call.method == copy) =>
+            {
+                Some(*call.receiver)
+            }
+            // All integers are keys.
+            Ok(Expr::Cast(cast)) => Some(*cast.expr),
+            Ok(expr) => Some(expr),
+            Err(_) => None,
+        };
+        let is_key =
+            |key: &Key| key.paths().iter().all(|path| parameters.contains(&path.root.to_string()));
+        let path = copied.filter(|expr| {
+            matches!(expr, Expr::Field(_) | Expr::Path(_) | Expr::MethodCall(_))
+                && Key::read(name, expr).is_ok_and(|key| is_key(&key))
+        });
+        match (template, path) {
+            (Some(template), _) => {
+                let text = syn::LitStr::new(&template, name.span());
+                let lit = Expr::Lit(syn::ExprLit { attrs: Vec::new(), lit: syn::Lit::Str(text) });
+                match Key::read(name, &lit) {
+                    Ok(key) if is_key(&key) => format!("`{name} = \"{template}\"`"),
+                    _ => in_caller,
+                }
+            }
+            (None, Some(path)) => format!("`{}`", self.written(&source(&path))),
+            (None, None) => in_caller,
+        }
     }
 
     /// Help for a single word.
@@ -213,19 +250,30 @@ impl Unknown<'_> {
     }
 }
 
-/// Returns `true` if a `let` anywhere in `body` binds `name` itself.
-fn is_bound_in(body: TokenStream, name: &str) -> bool {
+/// The value that a `let` anywhere in `body` binds to `name` itself, if there is one: empty without a
+/// value.
+fn bound_in(body: TokenStream, name: &str) -> Option<TokenStream> {
     let mut after_let = false;
-    for token in body {
+    let mut tokens = body.into_iter();
+    while let Some(token) = tokens.next() {
         match token {
             TokenTree::Ident(word) if word == "let" => after_let = true,
             TokenTree::Ident(word) if after_let && word == "mut" => {}
-            TokenTree::Ident(word) if after_let && word == name => return true,
-            TokenTree::Group(group) if is_bound_in(group.stream(), name) => return true,
+            TokenTree::Ident(word) if after_let && word == name => {
+                let statement = tokens.take_while(|token| token.to_string() != ";");
+                let value = statement.skip_while(|token| token.to_string() != "=").skip(1);
+                return Some(value.collect());
+            }
+            TokenTree::Group(group) => {
+                if let Some(value) = bound_in(group.stream(), name) {
+                    return Some(value);
+                }
+                after_let = false;
+            }
             _ => after_let = false,
         }
     }
-    false
+    None
 }
 
 #[cfg(test)]
@@ -267,8 +315,19 @@ mod tests {
         assert_eq!(
             messages(quote!(key = "total"), item),
             ["`total` is a variable of the body, and `key` is read before the body runs\n\
-             help: compute it in the caller, and pass it as a parameter `total`"]
+             help: compute it in the caller, and pass it as a parameter `total: \
+             impl idempotent_runtime::KeyPart`: `key = \"total\"`"]
         );
+        let item = quote!(
+            async fn create(req: Request) -> Result<u64, Error> {
+                let text = format!("{}:{}", req.user, req.id);
+                let id = req.id.clone();
+                Ok(1)
+            }
+        );
+        let help = |arguments| messages(arguments, item.clone()).concat();
+        assert!(help(quote!(key = "text")).ends_with("help: `key = \"{req.user}:{req.id}\"`"));
+        assert!(help(quote!(key = id)).ends_with("help: `key = \"req.id\"`"));
     }
 
     #[test]

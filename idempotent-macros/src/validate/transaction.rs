@@ -10,6 +10,10 @@ use crate::source::{source, type_source};
 use crate::suggest::nearest;
 use crate::value::{Mode, Parameter};
 
+/// The crates that a transaction needs.
+const CRATES: &str = "for PostgreSQL, the crates are `cargo add idempotent-sql --features sqlx-postgres` and \
+                      `cargo add sqlx --features postgres`";
+
 /// Requires that `transaction` names a parameter that is borrowed mutably, and refuses what has no
 /// meaning in a transaction, which holds the key in place of a lease and ends with its caller.
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
@@ -49,7 +53,10 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
                 Type::Reference(borrow) => &borrow.elem,
                 ty => ty,
             };
-            let help = format!("`{wanted}: &mut {}`", type_source(ty));
+            let help = format!(
+                "`{wanted}: &mut {}`, a connection or transaction; {CRATES}",
+                type_source(ty)
+            );
             mistakes.push(mistake(ty, what, help));
         }
         None => {
@@ -70,10 +77,7 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
             let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
             let listed = match borrowed.as_deref().or(near) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!(
-                    "add a parameter `{wanted}: &mut sqlx::PgConnection`, and the crate: `cargo add \
-                     idempotent-sql`"
-                ),
+                None => format!("add a parameter `{wanted}: &mut sqlx::PgConnection`; {CRATES}"),
             };
             let what = format!("`{wanted}` is not a parameter of `{}`", function.sig.ident);
             mistakes.push(mistake(wanted, what, listed));

@@ -9,9 +9,8 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprUnary, Lit, LitInt, LitStr, UnOp};
 
-use self::text::{
-    ALL_UNITS, Refused, endless, millis, shortest, shortest_millis, smaller_unit, translated,
-};
+pub(crate) use self::text::shortest_millis;
+use self::text::{ALL_UNITS, Refused, endless, millis, shortest, smaller_unit, translated};
 use super::{Value, literal};
 use crate::mistake::mistake;
 use crate::source::source;
@@ -124,6 +123,16 @@ impl Duration {
                 let what = format!("`{name}` is fixed for all types, so it cannot use `Self`");
                 let help = "name the type that the constant belongs to";
                 Err(mistake(&path.path.segments[0], what, help))
+            }
+            (_, Some(Lit::Bool(switch))) => {
+                let what = format!("`{name}` takes a duration");
+                let help = match (name.to_string().as_str(), switch.value) {
+                    ("wait", false) => "not to wait: `wait = 0`".to_owned(),
+                    (_, false) => format!("leave `{name}` out; {}", endless(name)),
+                    (_, true) => crate::args::find(&name.to_string())
+                        .map_or_else(String::new, |known| format!("`{}`", known.example)),
+                };
+                Err(mistake(value, what, help))
             }
             (_, Some(_))
             | (Expr::Closure(_) | Expr::Tuple(_) | Expr::Reference(_) | Expr::Range(_), None) => {

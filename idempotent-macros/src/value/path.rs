@@ -1,12 +1,13 @@
 //! Arguments that name something: a function, the runtime crate, a parameter, an instance.
 
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{Expr, ExprClosure, ExprPath, Lit, Path};
 
 use super::{Length, Value, literal};
 use crate::args;
 use crate::key::quoted;
+use crate::methods::renamed;
 use crate::mistake::mistake;
 use crate::source::source;
 use crate::words::{ERROR_TYPE, VALUE_TYPE};
@@ -96,7 +97,7 @@ fn hook(name: &Ident, closure: Option<&ExprClosure>) -> Option<String> {
         let syn::Pat::Ident(old) = pattern else { return None };
         let old = &old.ident;
         let new = parameter.map_or_else(|| old.to_string(), str::to_owned);
-        Some((source(&renamed(closure.body.to_token_stream(), old, &new)), new))
+        Some((source(&renamed(closure.body.to_token_stream(), &old.to_string(), &new)), new))
     };
     let hook =
         |default: &str| body(None).unwrap_or_else(|| (default.to_owned(), "value".to_owned()));
@@ -106,33 +107,21 @@ fn hook(name: &Ident, closure: Option<&ExprClosure>) -> Option<String> {
             Some(final_errors(ERROR_TYPE, body.as_deref().unwrap_or("true")))
         }
         "expire_with" => {
-            let (body, value) = hook("Duration::from_secs(300)");
+            let (body, value) = hook("std::time::Duration::from_secs(300)");
             Some(format!(
-                "`expire_with = retention`, with `fn retention({value}: &{VALUE_TYPE}) -> Duration {{ \
-                 {body} }}`"
+                "`expire_with = retention`, with `fn retention({value}: &{VALUE_TYPE}) -> \
+                 std::time::Duration {{ {body} }}`"
             ))
         }
         "on_replay" => {
-            let (body, value) = hook("..");
-            let body = if body == ".." { body } else { body + ";" };
+            let (body, value) = hook("println!(\"replayed {value:?}\")");
+            let body = body + ";";
             Some(format!(
                 "`on_replay = count_replay`, with `fn count_replay({value}: &{VALUE_TYPE}) {{ {body} }}`"
             ))
         }
         _ => None,
     }
-}
-
-/// The tokens with another name in the place of `old`.
-fn renamed(tokens: TokenStream, old: &Ident, new: &str) -> TokenStream {
-    let rename = |token: TokenTree| match token {
-        TokenTree::Ident(word) if word == *old => TokenTree::Ident(Ident::new(new, word.span())),
-        TokenTree::Group(group) => {
-            Group::new(group.delimiter(), renamed(group.stream(), old, new)).into()
-        }
-        token => token,
-    };
-    tokens.into_iter().map(rename).collect()
 }
 
 /// The error for the path of a variant or a constant, which begins with a capital letter.
@@ -241,13 +230,13 @@ impl Value for Bare {
                         WITH.to_owned()
                     }
                     Ok(_) => format!("`{name} = {}`", text.value()),
-                    Err(_) => example(name),
+                    Err(_) => WITH.to_owned(),
                 };
                 Err(mistake(value, format!("`{name}` takes an expression without quotes"), help))
             }
             Some(_) => {
                 let what = format!("`{name}` takes an expression that borrows as `Idempotency`");
-                Err(mistake(value, what, example(name)))
+                Err(mistake(value, what, WITH))
             }
             None => match value {
                 Expr::Path(path) if is_type(path) => {
@@ -262,8 +251,7 @@ impl Value for Bare {
 }
 
 /// Help for something that is not an instance.
-pub(crate) const WITH: &str = "`with = self.idempotency`, a field or a parameter that holds the `Idempotency` with \
-                    its store; or leave `with` out, and call `Idempotency::install` once";
+const WITH: &str = "`with = self.idempotency`, with a field `idempotency: idempotent_runtime::Idempotency`; or leave `with` out, and call `idempotent_runtime::Idempotency::install` once";
 
 /// Stores that other libraries choose by a word.
 const STORES: [&str; 8] =
@@ -330,7 +318,7 @@ mod tests {
         assert!(help(parse_quote!(TTL)).starts_with("a duration for all values: `expire = TTL`"));
         assert!(
             help(parse_quote!(|v| v.ttl))
-                .ends_with("with `fn retention(v: &Order) -> Duration { v.ttl }`")
+                .ends_with("with `fn retention(v: &Order) -> std::time::Duration { v.ttl }`")
         );
     }
 

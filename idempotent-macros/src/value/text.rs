@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(message(parse_quote!("{{}}")), None);
         assert_eq!(
             message(parse_quote!("order {req.id exists")).unwrap(),
-            "`{` without `}`\nhelp: `{req.id}`, or for a brace as text `{{`"
+            "`{` without `}`\nhelp: `message = \"order {req.id} exists\"`, or for a brace as text `{{`"
         );
         assert!(
             message(parse_quote!("{req.note?}")).unwrap().starts_with("`message` shows values")

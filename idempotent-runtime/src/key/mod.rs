@@ -58,14 +58,13 @@ pub use writer::{Group, KeyWriter};
     message = "`{Self}` cannot be part of a key or a fingerprint",
     label = "not a key part",
     note = "a type of your own, or of the elements: add `#[derive(idempotent_runtime::KeyPart)]` to it",
-    note = "a type of `uuid`, `chrono`, `time`, `jiff`, `bytes` or `rust_decimal`: turn on the feature of \
-            idempotent-runtime with the name of that crate",
+    note = "a trait object, or a value behind `impl Trait`: end the path with one of its methods, which \
+            returns its identity",
+    note = "a type of `uuid`, `chrono`, `time`, `jiff`, `bytes` or `rust_decimal`: turn on the feature with the \
+            name of that crate, as in `cargo add idempotent-runtime --features uuid`",
     note = "a type of another crate: end the path with a method that gives its identity, such as \
             `.to_string()` or `.as_secs()`; in a struct that derives `KeyPart`, add \
-            `#[key_part(display)]` to the field, or `#[key_part(skip)]`",
-    note = "an `Option`: end the path with `?`",
-    note = "a future: await it in the caller, and pass the value as a parameter",
-    note = "floats and unordered collections: use an integer such as cents, a `BTreeMap` or a sorted `Vec`"
+            `#[key_part(display)]` to the field, or `#[key_part(skip)]`"
 )]
 pub trait KeyPart {
     /// Writes this value into `key`.

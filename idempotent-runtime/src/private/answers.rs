@@ -3,20 +3,19 @@
 //! Each trait here is a condition that the user's types have to meet, with the text of the error for
 //! a type that does not. Blanket impls are not recommended to the user by rustc.
 
+use super::kept::Returned;
 use super::run::Witness;
 use crate::answer_policy::AnswerPolicy;
 use crate::error::Error;
-use crate::outcome::Outcome;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use std::ops::Deref;
 
 /// Return types of functions that can be idempotent.
 #[diagnostic::on_unimplemented(
     message = "an idempotent function returns a `Result`, this one returns `{Self}`",
     label = "not a `Result`",
-    note = "return `Result<{Self}, idempotent_runtime::Error>`, or a `Result` with an error of your own \
-            that has `From<idempotent_runtime::Error>`: a refused call is told so by its error"
+    note = "`-> Result<{Self}, idempotent_runtime::Error>`, with `Ok(value)` where the body ends in `value`, \
+            and in each `return`; or a `Result` with an error of your own that has \
+            `From<idempotent_runtime::Error>`"
 )]
 pub trait ReturnsResult: sealed::Sealed {
     /// The type of `Ok`.
@@ -25,9 +24,14 @@ pub trait ReturnsResult: sealed::Sealed {
     type Error;
     /// The policy for keeping both.
     type AnswerPolicy: Witness;
+    /// The same policy, to be checked.
+    type Returned;
 
     /// Returns `answers` as `Self::AnswerPolicy`, which is the same type.
     fn witness(answers: AnswerPolicy<Self::Value, Self::Error>) -> Self::AnswerPolicy;
+
+    /// Returns `answers`, to be checked.
+    fn returned(answers: AnswerPolicy<Self::Value, Self::Error>) -> Self::Returned;
 }
 
 #[diagnostic::do_not_recommend]
@@ -35,9 +39,14 @@ impl<T, E> ReturnsResult for Result<T, E> {
     type Value = T;
     type Error = E;
     type AnswerPolicy = AnswerPolicy<T, E>;
+    type Returned = Returned<T, E>;
 
     fn witness(answers: AnswerPolicy<T, E>) -> AnswerPolicy<T, E> {
         answers
+    }
+
+    fn returned(answers: AnswerPolicy<T, E>) -> Returned<T, E> {
+        Returned::new(answers)
     }
 }
 
@@ -46,61 +55,52 @@ mod sealed {
     impl<T, E> Sealed for Result<T, E> {}
 }
 
-/// Values that can be kept for a replay. One trait for both directions, so that a type with neither
-/// is one error.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be kept for replay: it needs `Serialize` and `DeserializeOwned` of serde",
-    label = "its values cannot be stored and read back",
-    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to your type",
-    note = "a response such as `axum::Json<T>` is made from the answer: return `T` here, and wrap it in \
-            the handler: `Ok(Json(create_order(req).await?))`",
-    note = "a type parameter needs the bounds `serde::Serialize + serde::de::DeserializeOwned`",
-    note = "`Arc<T>` and `Rc<T>` need a feature: `cargo add serde --features rc`; in place of `dyn Trait`, \
-            name the type",
-    note = "`mode = \"reject\"` keeps no value and needs neither trait"
-)]
-pub trait Kept: Sized {
-    /// The policy for keeping them.
-    fn kept<E: From<Error>>() -> AnswerPolicy<Self, E>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Serialize + DeserializeOwned> Kept for T {
-    fn kept<E: From<Error>>() -> AnswerPolicy<T, E> {
-        AnswerPolicy::kept()
-    }
-}
-
-/// An [`Outcome`], which is not `Serialize` itself: its value alone is kept.
-#[diagnostic::do_not_recommend]
-impl<T: Serialize + DeserializeOwned> Kept for Outcome<T> {
-    fn kept<E: From<Error>>() -> AnswerPolicy<Outcome<T>, E> {
-        AnswerPolicy::kept_with_outcome()
-    }
-}
-
 /// Errors that can tell a caller that its call was refused.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
     label = "needs `From<idempotent_runtime::Error>`",
-    note = "with thiserror, add a variant: `#[error(transparent)] Idempotency(#[from] idempotent_runtime::Error)`",
-    note = "an error of your own, by hand: `impl From<idempotent_runtime::Error> for {Self} {{ fn \
-            from(error: idempotent_runtime::Error) -> Self {{ .. }} }}`",
-    note = "in place of a type of another crate: `idempotent_runtime::Error`, `anyhow::Error`, or an \
-            error of your own"
+    note = "an enum with `#[derive(thiserror::Error)]`: add `#[error(transparent)] Refused(#[from] \
+            idempotent_runtime::Error)`; if a variant has that error, only `#[from]`, as in `Refused(#[from] \
+            idempotent_runtime::Error)`",
+    note = "another type of your own: add a variant `Refused(idempotent_runtime::Error)`, and `impl \
+            From<idempotent_runtime::Error> for {Self} {{ fn from(error: idempotent_runtime::Error) -> Self {{ \
+            Self::Refused(error) }} }}`; if it has `From<idempotent_runtime::ErrorKind>`, with `Self::from(error.kind())`",
+    note = "a type of another crate: put it into an error of your own, which has the same"
 )]
 pub trait FromRefusal: From<Error> {}
 
 #[diagnostic::do_not_recommend]
 impl<E: From<Error>> FromRefusal for E {}
 
-/// The policy of a function whose values are kept.
-pub fn replay<R: ReturnsResult>() -> R::AnswerPolicy
+/// Errors that look like those of other crates, for which the user cannot implement `From`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
+    label = "needs `From<idempotent_runtime::Error>`",
+    note = "put it into an error of your own: `enum CallError {{ Failed({Self}), Refused(idempotent_runtime::Error) \
+            }}`, with `impl From<idempotent_runtime::Error> for CallError {{ fn from(error: \
+            idempotent_runtime::Error) -> Self {{ Self::Refused(error) }} }}`",
+    note = "then return `Result<_, CallError>`, and `Err(CallError::Failed(error))` in place of `Err(error)`; for \
+            `?`, `impl From<{Self}> for CallError {{ fn from(error: {Self}) -> Self {{ Self::Failed(error) }} }}`"
+)]
+pub trait OfAnotherCrate: FromRefusal {}
+
+#[diagnostic::do_not_recommend]
+impl<E: FromRefusal> OfAnotherCrate for E {}
+
+/// The policy of a function whose values are kept, for [`kept`](Returned::kept).
+pub fn returned<R: ReturnsResult>() -> R::Returned
 where
-    R::Value: Kept,
     R::Error: FromRefusal,
 {
-    R::witness(R::Value::kept())
+    R::returned(AnswerPolicy::not_kept())
+}
+
+/// Checks an error type that looks like one of another crate, and does what [`returned`] does.
+pub fn returned_with_another<R: ReturnsResult>() -> R::Returned
+where
+    R::Error: OfAnotherCrate,
+{
+    returned::<R>()
 }
 
 /// A policy with `final_errors`, for [`searched`](Self::searched).
@@ -151,15 +151,10 @@ where
     R::witness(AnswerPolicy::not_kept())
 }
 
-/// Errors that can be kept for a replay.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be kept for replay, which `final_errors` asks for: it needs `Serialize` \
-               and `DeserializeOwned` of serde",
-    label = "`{Self}` cannot be stored and read back",
-    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to your error type",
-    note = "in place of a type of another crate, use an error of your own"
-)]
-pub trait KeptError: Serialize + DeserializeOwned {}
-
-#[diagnostic::do_not_recommend]
-impl<E: Serialize + DeserializeOwned> KeptError for E {}
+/// Checks an error type that looks like one of another crate, and does what [`plain`] does.
+pub fn plain_with_another<R: ReturnsResult>() -> R::AnswerPolicy
+where
+    R::Error: OfAnotherCrate,
+{
+    plain::<R>()
+}

@@ -22,11 +22,12 @@ pub fn instance<I: Lends + ?Sized>(with: &I) -> Idempotency {
 #[diagnostic::on_unimplemented(
     message = "`with` takes an `Idempotency`, this is `{Self}`",
     label = "neither an `Idempotency` nor anything that dereferences to one",
-    note = "name a parameter or a field of type `Idempotency`, `&Idempotency` or `Arc<Idempotency>`, as in \
-            `with = self.idempotency` with `idempotency: Idempotency`",
+    note = "in a method, a field: `with = self.idempotency`, with `idempotency: idempotent_runtime::Idempotency`; \
+            in a function, a parameter: `with = idempotency`, with `idempotency: &idempotent_runtime::Idempotency`",
+    note = "a store or a builder becomes an instance once, at the start, and not for each call: \
+            `idempotent_runtime::Idempotency::builder().store(store).build()?`",
     note = "an `Option`: keep an `Idempotency` in its place; for runs without protection, build one with \
-            `Idempotency::builder().disabled()`",
-    note = "a store becomes an instance with `Idempotency::builder().store(store).build()?`"
+            `idempotent_runtime::Idempotency::builder().disabled().build()?`"
 )]
 pub trait Lends {
     /// The instance.
@@ -51,9 +52,11 @@ impl<D: Deref<Target: Lends> + ?Sized> Lends for D {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be shown in `message`: it does not implement `Display`",
     label = "does not implement `Display`",
-    note = "name a field that does, as in `{{req.order_id}}`, or a method that returns text: \
-            `{{req.title()}}`",
-    note = "a type of your own: `impl std::fmt::Display for {Self}`"
+    note = "name a field that does, or end the path with a method that returns text; an `Option` needs such \
+            a method",
+    note = "a type of your own that derives `Debug`, with the same text: `impl std::fmt::Display for {Self} {{ fn \
+            fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {{ write!(text, \
+            \"{{self:?}}\") }} }}`"
 )]
 pub trait Shown: fmt::Display {}
 
@@ -147,6 +150,7 @@ impl<'a> engine::Prepare<'a> for Call<'a> {
 
 impl<'a> Call<'a> {
     /// The call, and the engine of its instance.
+    #[inline]
     pub(super) fn on_engine(self) -> Result<(ArcRef<'a, engine::Engine>, engine::Call<'a>), Error> {
         let operation = self.site.operation()?;
         let engine = match self.instance {

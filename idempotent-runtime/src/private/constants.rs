@@ -15,10 +15,11 @@ pub const fn type_of<T: ?Sized>(_: &T) -> PhantomData<T> {
 #[diagnostic::on_unimplemented(
     message = "a time is a constant of type `std::time::Duration`, this is `{Self}`",
     label = "not a `std::time::Duration`",
-    note = "write the time itself, as in `\"5m\"`, or a constant: `const RETENTION: std::time::Duration = \
-            std::time::Duration::from_secs(300);`",
-    note = "a time that is known only at run time belongs in the configuration, as in \
-            `Config::new().with_expire(..)`, or in `expire_with = retention`"
+    note = "a constant with a number of seconds goes into `std::time::Duration::from_secs(..)`, one with \
+            milliseconds into `std::time::Duration::from_millis(..)`",
+    note = "or write the time itself, with its unit and in quotes: `\"300s\"`, `\"5m\"`, `\"200ms\"`",
+    note = "a time that is known only at run time belongs in an `idempotent_runtime::Config`, and one that \
+            depends on the value in `expire_with`"
 )]
 pub trait IsDuration {
     /// The type itself.
@@ -42,8 +43,8 @@ pub const fn duration<D: IsDuration<Value = Duration>>(
 #[diagnostic::on_unimplemented(
     message = "`message` takes a `&'static str`, this is `{Self}`",
     label = "not a `&'static str`",
-    note = "write the text itself, or a constant: `const DUPLICATE: &str = \"already submitted\";`",
-    note = "with values of the call, it is a template: `message = \"order {{req.order_id}} exists\"`"
+    note = "write the text itself, in quotes; or name a constant of type `&str`",
+    note = "with values of the call, it is a template in quotes, with the path of each value in braces"
 )]
 pub trait IsText {
     /// The type itself.

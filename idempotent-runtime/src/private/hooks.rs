@@ -7,7 +7,6 @@
 //! The check has two impls for every type, one of which never applies: with a single one, rustc would
 //! report the bound of that impl and not the check.
 
-use super::answers::KeptError;
 use crate::answer_policy::AnswerPolicy;
 use std::time::Duration;
 
@@ -61,15 +60,17 @@ hooks! {
     #[diagnostic::on_unimplemented(
         message = "`final_errors` takes a function from `&{E}` to `bool`",
         label = "this is `{Self}`",
-        note = "`fn is_final(error: &{E}) -> bool {{ .. }}`, which is not async"
+        note = "it gets the error by reference, and is not async: `fn(&{E}) -> bool`"
     )]
     IsFinal: fn(&E) -> bool;
 
     /// Functions for `expire_with`.
     #[diagnostic::on_unimplemented(
-        message = "`expire_with` takes a function from `&{T}` to `Duration`",
+        message = "`expire_with` takes a function from `&{T}` to `std::time::Duration`",
         label = "this is `{Self}`",
-        note = "`fn retention(value: &{T}) -> std::time::Duration {{ .. }}`, which is not async"
+        note = "it gets the value of `Ok` by reference, and is not async: `fn(&{T}) -> std::time::Duration`",
+        note = "a number of seconds becomes a duration with `std::time::Duration::from_secs(..)`",
+        note = "the request is out of reach: return what the function has to know of it as part of the value"
     )]
     Retention: fn(&T) -> Duration;
 
@@ -77,18 +78,18 @@ hooks! {
     #[diagnostic::on_unimplemented(
         message = "`on_replay` takes a function of `&{T}` that returns nothing",
         label = "this is `{Self}`",
-        note = "`fn count_replay(value: &{T}) {{ .. }}`, which is not async"
+        note = "it gets the value of `Ok` by reference and not the `Result`, and is not async: `fn(&{T})`"
     )]
     Replayed: fn(&T);
 }
 
 /// The policy that keeps final errors, too.
-pub fn final_errors<T, E: KeptError, Impl, F: IsFinal<E, Impl>>(
+pub fn final_errors<T, E, Impl, F: IsFinal<E, Impl>>(
     answers: AnswerPolicy<T, E>,
     _: F,
     pointer: F::Pointer,
 ) -> AnswerPolicy<T, E> {
-    answers.final_errors(F::pointer(pointer))
+    answers.with_final_errors(F::pointer(pointer))
 }
 
 /// The policy that keeps a value for as long as the function says.

@@ -22,6 +22,7 @@ pub fn option<O: IsOption>(value: &O) -> &Option<O::Part> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an `Option`, so its path does not end in `?`",
     label = "not an `Option`",
+    note = "a `Result`: end the path with `.ok()?`",
     note = "if it always has a value, remove the `?`",
     note = "if there is an `Option` inside, go on to it: `.0?` for the field of a newtype, `.as_ref()?` for \
             what dereferences to one"

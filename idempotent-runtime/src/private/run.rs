@@ -71,7 +71,9 @@ where
 pub fn run_detached<'a, W, F>(call: Call<'a>, answers: W, body: F) -> W::Run<'a>
 where
     W: Detach<F>,
-    F: Future<Output = W::Output> + Send + 'static,
+    F: Future<Output = W::Output>,
+    // The compiler shows this line to users whose body is not.
+    F: Send + 'static, // in place of `Rc`, `std::sync::Arc`; of `RefCell`, `std::sync::Mutex`; end guards before `.await`
 {
     answers.detach(call, body)
 }

@@ -1,12 +1,10 @@
 //! Expressions that are not paths, and what to write in their place.
 
-use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::parse::Parser;
-use syn::punctuated::Punctuated;
-use syn::{Expr, Lit, Token, UnOp};
+use syn::{Expr, Lit, UnOp};
 
-use super::{Place, Reader, example, formatted, root_of, unwrap};
+use super::joined::{concatenated, concatenation, in_braces};
+use super::{Place, Reader, example, formatted, unwrap};
 use crate::mistake::mistake;
 use crate::source::source;
 use crate::value::literal;
@@ -26,7 +24,7 @@ impl Reader<'_> {
                     Expr::Path(_) => {
                         format!("`{}`", self.optional(&source(self.whole).replace([' ', '?'], "")))
                     }
-                    inner => self.own_option(&source(inner)),
+                    _ => self.own_option(),
                 },
             ),
             Expr::Await(wait) => mistake(
@@ -271,30 +269,6 @@ impl Reader<'_> {
         let name = self.name;
         mistake(at, format!("`{name}` cannot hold {kind}"), self.own_method(""))
     }
-
-    /// Help for a computation. `receiver` is the expression that it starts from.
-    pub(super) fn own_method(&self, receiver: &str) -> String {
-        let root = root_of(receiver);
-        let (method, call) = match self.name == "fingerprint" {
-            true => ("a method without arguments, which may return a `Fingerprint`,", "payload()"),
-            false => ("a method without arguments", "idempotency_key()"),
-        };
-        format!(
-            "add {method} and call it: `{}`; or compute the value in the caller, and {}",
-            self.whole(&format!("{root}.{call}")),
-            self.as_parameter(None)
-        )
-    }
-
-    /// Help for a value that is known in the caller. `known_as` is its name there.
-    fn as_parameter(&self, known_as: Option<String>) -> String {
-        let parameter = known_as.unwrap_or_else(|| match self.name.to_string().as_str() {
-            "fingerprint" => "payload".to_owned(),
-            "scope" => "tenant".to_owned(),
-            _ => "order_key".to_owned(),
-        });
-        format!("pass it as a parameter `{parameter}`: `{}`", self.whole(&parameter))
-    }
 }
 
 /// The path in `version + 1`.
@@ -363,87 +337,6 @@ fn function_name(call: &syn::ExprCall) -> Option<String> {
         Some(owner) => Some(crate::synonyms::snake_case(&owner)),
         None => Some(name),
     }
-}
-
-/// `order-{id}` for the tokens of a template whose quotes were left out.
-fn in_braces(expr: &Expr) -> Option<String> {
-    match unwrap(expr) {
-        Expr::Block(block) => match block.block.stmts.as_slice() {
-            [syn::Stmt::Expr(path @ (Expr::Path(_) | Expr::Field(_)), None)] => {
-                Some(format!("{{{}}}", source(path)))
-            }
-            _ => None,
-        },
-        Expr::Struct(name) => Some(source(name).replace(' ', "")),
-        Expr::Binary(binary) => {
-            let side = |expr: &Expr| match unwrap(expr) {
-                Expr::Path(path) => Some(source(path)),
-                expr => in_braces(expr),
-            };
-            let op = source(&binary.op).trim().to_owned();
-            let text = format!("{}{op}{}", side(&binary.left)?, side(&binary.right)?);
-            text.contains('{').then_some(text)
-        }
-        _ => None,
-    }
-}
-
-/// The template for a concatenation of strings: `order:{req.id}` for `"order:" + req.id`.
-fn concatenation(binary: &syn::ExprBinary) -> Option<String> {
-    fn pieces(expr: &Expr, template: &mut String) -> Option<()> {
-        match unwrap(expr) {
-            Expr::Binary(binary) if matches!(binary.op, syn::BinOp::Add(_)) => {
-                pieces(&binary.left, template)?;
-                pieces(&binary.right, template)
-            }
-            Expr::Reference(reference) => pieces(&reference.expr, template),
-            expr => {
-                match literal(expr) {
-                    Some(Lit::Str(text)) => {
-                        template.push_str(&text.value().replace('{', "{{").replace('}', "}}"));
-                    }
-                    Some(Lit::Char(letter)) => template.push(letter.value()),
-                    Some(_) => return None,
-                    None => template.push_str(&format!("{{{}}}", source(expr))),
-                }
-                Some(())
-            }
-        }
-    }
-    let mut template = String::new();
-    pieces(&Expr::Binary(binary.clone()), &mut template)?;
-    if !template.contains('{') {
-        // Names in quotes, with text between them.
-        return all_quoted(binary);
-    }
-    // Without fixed text it may as well be a sum.
-    let is_text = template.split(['{', '}']).step_by(2).any(|text| !text.is_empty());
-    is_text.then_some(template)
-}
-
-/// `{user}:{id}` for `"user" + ":" + "id"`.
-fn all_quoted(binary: &syn::ExprBinary) -> Option<String> {
-    fn piece(expr: &Expr) -> Option<String> {
-        match (unwrap(expr), literal(expr)) {
-            (_, Some(Lit::Str(text))) => Some(match text.parse::<Expr>() {
-                Ok(Expr::Path(_) | Expr::Field(_)) => format!("{{{}}}", text.value()),
-                _ => text.value(),
-            }),
-            (Expr::Binary(binary), _) => all_quoted(binary),
-            _ => None,
-        }
-    }
-    Some(piece(&binary.left)? + &piece(&binary.right)?)
-}
-
-/// `order:{id}` for `concat!("order:", id)`.
-fn concatenated(arguments: &TokenStream) -> Option<String> {
-    let parser = Punctuated::<Expr, Token![,]>::parse_terminated;
-    let piece = |argument: &Expr| match literal(argument) {
-        Some(Lit::Str(text)) => text.value(),
-        _ => format!("{{{}}}", source(argument)),
-    };
-    Some(parser.parse2(arguments.clone()).ok()?.iter().map(piece).collect())
 }
 
 fn holes(members: impl Iterator<Item = String>) -> String {

@@ -170,7 +170,7 @@ pub(super) fn shortest(seconds: u64) -> String {
 }
 
 /// Milliseconds in the largest unit that divides them.
-pub(super) fn shortest_millis(millis: u64) -> String {
+pub(crate) fn shortest_millis(millis: u64) -> String {
     match millis.is_multiple_of(1_000) {
         true => shortest(millis / 1_000),
         false => format!("{millis}ms"),

@@ -1,0 +1,137 @@
+//! Bounds with a text of their own, for types that look wrong by their names.
+//!
+//! A name proves nothing: a user's own `HashMap` may have an order, and an alias named `Option` may be a
+//! `Result`. So the compiler decides, and the text that it shows is about the function at hand, which a
+//! trait of the runtime knows nothing of.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+
+/// A requirement on one type of the user's, with the text for a type that does not meet it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Condition {
+    /// The problem.
+    pub(crate) what: String,
+    /// A few words on the type, at the caret.
+    pub(crate) label: String,
+    /// Something that can be typed.
+    pub(crate) help: String,
+}
+
+impl Condition {
+    /// A trait of every `Result`.
+    pub(crate) fn on_result(&self, private: &TokenStream, span: Span) -> TokenStream {
+        let bounds = quote_spanned!(span=> #private::ReturnsResult);
+        let header = quote_spanned! {span=>
+            impl<__IdempotentT, __IdempotentE> __IdempotentCondition
+                for ::core::result::Result<__IdempotentT, __IdempotentE>
+        };
+        self.declared(&bounds, &header, span)
+    }
+
+    /// The `reference` to a value that has to be part of a key. `key_part` is the path of the trait.
+    pub(crate) fn on_part(
+        &self,
+        key_part: &TokenStream,
+        reference: &TokenStream,
+        span: Span,
+    ) -> TokenStream {
+        let bounds = quote_spanned!(span=> #key_part + ?::core::marker::Sized);
+        let header = quote_spanned! {span=>
+            impl<__IdempotentT: #bounds> __IdempotentCondition for __IdempotentT
+        };
+        let declared = self.declared(&bounds, &header, span);
+        quote_spanned!(span=> { #declared __IdempotentCondition::__idempotent_met(#reference) })
+    }
+
+    /// A check that a constant, whose type is the witness `type_of`, is a duration. As with hooks, what the
+    /// runtime says of it at the same `span` is no second error.
+    pub(crate) fn on_duration(
+        &self,
+        private: &TokenStream,
+        type_of: &TokenStream,
+        span: Span,
+    ) -> TokenStream {
+        let [what, help] = [&self.what, &self.help].map(|text| escaped(text));
+        let label = &self.label;
+        let duration = quote_spanned!(span=> #private::IsDuration<Value = ::core::time::Duration>);
+        quote_spanned! {span=>
+            #[diagnostic::on_unimplemented(message = #what, label = #label, note = #help)]
+            trait __IdempotentCondition: #duration {}
+            #[diagnostic::do_not_recommend]
+            impl<__IdempotentT: #duration> __IdempotentCondition for __IdempotentT {}
+            const fn __idempotent_check<__IdempotentT: __IdempotentCondition>(
+                _: ::core::marker::PhantomData<__IdempotentT>,
+            ) {
+            }
+            __idempotent_check(#type_of);
+        }
+    }
+
+    /// A check of `__idempotent_hook` against `check`, a trait of the runtime. That is a supertrait, and what the
+    /// runtime says of it at the same `span` is no second error.
+    pub(crate) fn on_hook(&self, private: &TokenStream, check: &Ident, span: Span) -> TokenStream {
+        let [what, help] = [&self.what, &self.help].map(|text| escaped(text));
+        let label = &self.label;
+        quote_spanned! {span=>
+            {
+                #[diagnostic::on_unimplemented(message = #what, label = #label, note = #help)]
+                trait __IdempotentCondition<__IdempotentT, __IdempotentImpl>:
+                    #private::#check<__IdempotentT, __IdempotentImpl>
+                {
+                }
+                #[diagnostic::do_not_recommend]
+                impl<__IdempotentT, __IdempotentImpl, __IdempotentF>
+                    __IdempotentCondition<__IdempotentT, __IdempotentImpl> for __IdempotentF
+                where
+                    __IdempotentF: #private::#check<__IdempotentT, __IdempotentImpl>,
+                {
+                }
+                fn __idempotent_check<__IdempotentT, __IdempotentE, __IdempotentImpl, __IdempotentF>(
+                    _: &#private::AnswerPolicy<__IdempotentT, __IdempotentE>,
+                    _: __IdempotentF,
+                ) where
+                    __IdempotentF: __IdempotentCondition<__IdempotentT, __IdempotentImpl>,
+                {
+                }
+                __idempotent_check(&__idempotent_returns, __idempotent_hook);
+            }
+        }
+    }
+
+    /// A trait and its only impl. `Met` is the type itself. Without the impl, `Met` is an error that has
+    /// been reported, and what is made of it is no second one, if that is at the same `span`.
+    fn declared(&self, bounds: &TokenStream, header: &TokenStream, span: Span) -> TokenStream {
+        let [what, label, help] = [&self.what, &self.label, &self.help].map(|text| escaped(text));
+        quote_spanned! {span=>
+            #[allow(dead_code)]
+            #[diagnostic::on_unimplemented(message = #what, label = #label, note = #help)]
+            trait __IdempotentCondition {
+                type Met: #bounds;
+                fn __idempotent_met(&self) -> &Self::Met;
+            }
+            #[diagnostic::do_not_recommend]
+            #header {
+                type Met = Self;
+                fn __idempotent_met(&self) -> &Self {
+                    self
+                }
+            }
+        }
+    }
+}
+
+/// The text in a format string.
+fn escaped(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_of_code_are_text() {
+        assert_eq!(escaped("fn f() { Ok(()) }"), "fn f() {{ Ok(()) }}");
+    }
+}

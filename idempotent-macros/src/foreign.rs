@@ -1,0 +1,117 @@
+//! Types of other crates in the return type, told by their names.
+//!
+//! The compiler checks them as all others, and only the text of its error depends on this: a type of
+//! the user's may have one of these names.
+
+use syn::{GenericArgument, PathArguments, PathSegment, Type};
+
+use crate::function::result_types;
+
+/// Crates with errors that functions return as they are.
+const CRATES: [&str; 14] = [
+    "axum",
+    "chrono",
+    "core",
+    "diesel",
+    "http",
+    "hyper",
+    "io",
+    "redis",
+    "reqwest",
+    "serde_json",
+    "sqlx",
+    "std",
+    "tokio",
+    "tonic",
+];
+
+/// Types with names that say so.
+const ERRORS: [&str; 12] = [
+    "DbErr",
+    "Elapsed",
+    "FromUtf8Error",
+    "Infallible",
+    "JoinError",
+    "JsonRejection",
+    "ParseFloatError",
+    "ParseIntError",
+    "Response",
+    "StatusCode",
+    "SystemTimeError",
+    "Utf8Error",
+];
+
+/// Returns `true` if the error of a `Result` looks like a type of another crate.
+pub(crate) fn is_error(returns: &Type) -> bool {
+    let Some((_, error)) = result_types(returns) else { return false };
+    match error {
+        Type::Tuple(_) | Type::Reference(_) | Type::Array(_) => true,
+        Type::Path(path) => {
+            let Some(last) = last_segment(error).map(|last| last.ident.to_string()) else {
+                return false;
+            };
+            let is_of_crate = path.path.segments.len() > 1
+                && path.path.segments.first().is_some_and(|first| is_one_of(&CRATES, first));
+            is_of_crate || ERRORS.contains(&last.as_str()) || last.starts_with(char::is_lowercase)
+        }
+        _ => false,
+    }
+}
+
+/// `T` of a `Result<Json<T>, E>`.
+pub(crate) fn response(returns: &Type) -> Option<&Type> {
+    let (value, _) = result_types(returns)?;
+    let last = last_segment(value).filter(|last| is_one_of(&["Json", "Html", "Form"], last))?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    match arguments.args.first()? {
+        GenericArgument::Type(inside) => Some(inside),
+        _ => None,
+    }
+}
+
+fn is_one_of(names: &[&str], segment: &PathSegment) -> bool {
+    names.iter().any(|name| segment.ident == name)
+}
+
+fn last_segment(ty: &Type) -> Option<&PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syn::parse_quote;
+
+    use super::*;
+
+    #[test]
+    fn errors_of_other_crates_are_told_by_their_names() {
+        for ty in [
+            parse_quote!(Result<u64, StatusCode>),
+            parse_quote!(Result<u64, std::io::Error>),
+            parse_quote!(Result<u64, (StatusCode, String)>),
+            parse_quote!(Result<u64, u16>),
+            parse_quote!(Result<u64, &'static str>),
+        ] {
+            assert!(is_error(&ty));
+        }
+        for ty in [
+            parse_quote!(Result<u64, OrderError>),
+            parse_quote!(Result<u64, Error>),
+            parse_quote!(Result<u64, orders::Error>),
+            parse_quote!(Result<u64, String>),
+            parse_quote!(anyhow::Result<u64>),
+        ] {
+            assert!(!is_error(&ty));
+        }
+    }
+
+    #[test]
+    fn responses_have_a_value_in_them() {
+        let ty = parse_quote!(Result<axum::Json<Order>, Error>);
+        assert_eq!(response(&ty), Some(&parse_quote!(Order)));
+        assert_eq!(response(&parse_quote!(Result<Order, Error>)), None);
+    }
+}

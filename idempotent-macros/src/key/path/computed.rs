@@ -1,0 +1,118 @@
+//! Help for values that a key cannot compute: a method with the same code, or a parameter.
+
+use quote::ToTokens;
+use syn::{Expr, Lit};
+
+use super::{KEY_PART, Reader, root_of, unwrap};
+use crate::methods::{method_of, renamed};
+use crate::source::source;
+use crate::value::literal;
+
+impl Reader<'_> {
+    /// Help for a computation: a method with the same code, or a parameter. `receiver` is the expression
+    /// that the computation starts from.
+    pub(super) fn own_method(&self, receiver: &str) -> String {
+        let root = root_of(receiver);
+        let method = match self.name == "fingerprint" {
+            true => "payload",
+            false => "idempotency_key",
+        };
+        let call = format!("{root}.{method}()");
+        // These have no value for some calls.
+        let is_option = self.optional
+            || matches!(self.whole, Expr::MethodCall(call) if is_lookup(&call.method.to_string()));
+        let call = if is_option { self.optional(&call) } else { self.whole(&call) };
+        let parameter = self.as_parameter(None);
+        let general = format!(
+            "add a method without arguments and call it: `{call}`; or compute the value in the caller, \
+             and {parameter}"
+        );
+        // A block may have anything in it.
+        let is_code =
+            !receiver.is_empty() && !matches!(self.whole, Expr::Closure(_) | Expr::Macro(_));
+        match is_code && root_of(&source(&without_call(self.whole))) == root {
+            true => {
+                let (body, returns) = self.as_body(root);
+                let returns = match is_option {
+                    true => format!("Option<{returns}>"),
+                    false => returns.to_owned(),
+                };
+                let method = format!("fn {method}(&self) -> {returns} {{ {body} }}");
+                let otherwise = format!("compute the value in the caller, and {parameter}");
+                method_of(root, &format!("`{call}`, with "), &method, &otherwise)
+            }
+            false => general,
+        }
+    }
+
+    /// The whole expression in a method of `root`, and the type that the method returns.
+    fn as_body(&self, root: &str) -> (String, &'static str) {
+        let code = source(&renamed(self.whole.to_token_stream(), root, "self"));
+        let code = code.replace("&self)", "self)");
+        match self.whole {
+            Expr::Call(call) if source(&call.func).ends_with("of_serialized") => {
+                let arguments = code.split_once('(').map_or("(self)", |(_, rest)| rest);
+                let code = format!(
+                    "idempotent_runtime::Fingerprint::of_serialized({arguments}.expect(\"a payload that \
+                     serializes\")"
+                );
+                (code, "idempotent_runtime::Fingerprint")
+            }
+            _ => (code, KEY_PART),
+        }
+    }
+
+    /// Help for a header or another entry that is looked up by its name, as in
+    /// `headers.get("idempotency-key")`.
+    pub(super) fn header(&self, call: &syn::ExprMethodCall) -> Option<String> {
+        let name = self.name;
+        if !matches!(call.method.to_string().as_str(), "get" | "header") || call.args.len() != 1 {
+            return None;
+        }
+        let Some(Lit::Str(entry)) = literal(call.args.first()?) else { return None };
+        let parameter = crate::synonyms::snake_case(&entry.value());
+        syn::parse_str::<syn::Ident>(&parameter).ok()?;
+        let receiver = source(&call.receiver);
+        if !receiver.contains("header") {
+            return None;
+        }
+        let layer = match name == "key" {
+            true => "; or leave `key` out: the layer of `idempotent-http` reads the header",
+            false => "",
+        };
+        Some(format!(
+            "read it in the caller, `{receiver}.get({}).and_then(|value| \
+             value.to_str().ok()).map(str::to_owned)`, and pass it as a parameter `{parameter}: \
+             Option<String>`: `{}`{layer}",
+            source(entry),
+            self.optional(&parameter),
+        ))
+    }
+
+    /// Help for a value that is known in the caller. `known_as` is its name there.
+    pub(super) fn as_parameter(&self, known_as: Option<String>) -> String {
+        let parameter = known_as.unwrap_or_else(|| match self.name.to_string().as_str() {
+            "fingerprint" => "payload".to_owned(),
+            "scope" => "tenant".to_owned(),
+            _ => "order_key".to_owned(),
+        });
+        let ty = match self.name == "message" {
+            true => "impl std::fmt::Display",
+            false => "impl idempotent_runtime::KeyPart",
+        };
+        format!("pass it as a parameter `{parameter}: {ty}`: `{}`", self.whole(&parameter))
+    }
+}
+
+/// Returns `true` for a method that looks for something and may find nothing.
+fn is_lookup(method: &str) -> bool {
+    matches!(method, "get" | "nth" | "find" | "strip_prefix" | "strip_suffix")
+}
+
+/// The expression, or the first argument of the call that it is.
+fn without_call(expr: &Expr) -> Expr {
+    match unwrap(expr) {
+        Expr::Call(call) => call.args.first().map_or_else(|| expr.clone(), without_call),
+        expr => expr.clone(),
+    }
+}

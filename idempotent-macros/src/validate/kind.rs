@@ -1,0 +1,72 @@
+//! Requires an async function.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::ReturnType;
+
+use super::{attributes, returns};
+use crate::function::{self, Function, Shape};
+use crate::mistake::mistake;
+use crate::source::{source, type_source};
+
+/// Requires an async function.
+pub(super) fn validate(function: &Function, written: &TokenStream) -> syn::Result<()> {
+    let sig = &function.sig;
+    let name = &sig.ident;
+    let again = function
+        .attrs
+        .iter()
+        .find(|attr| attr.path().segments.last().is_some_and(|last| last.ident == "idempotent"));
+    if let Some(again) = again {
+        let what = format!("`{name}` has `#[idempotent]` twice");
+        return Err(mistake(again.path(), what, attributes::merged(written, again)));
+    }
+    if let Some(token) = &sig.constness {
+        let what = format!("`{name}` is a `const fn`, which cannot ask a store");
+        return Err(mistake(token, what, format!("`{}`", async_head(function))));
+    }
+    if let Some(error) = function::variadic(sig) {
+        return Err(error);
+    }
+    if let Some(abi) = &sig.abi {
+        let what = format!("`{name}` is an `extern` function, which other languages cannot await");
+        return Err(mistake(abi, what, format!("`{}`", async_head(function))));
+    }
+    if let Shape::Plain = function.shape {
+        if let Some(attribute) = function.blocking_attribute() {
+            let what = format!("`#[{attribute}]` has made `{name}` a function that is not async");
+            let help = format!("put `#[idempotent({})]` above `#[{attribute}]`", source(written));
+            let attribute = Ident::new("idempotent", Span::call_site());
+            return Err(mistake(attribute, what, help));
+        }
+        let what = format!("`{name}` is not async");
+        let head = function.head();
+        let help = match (function.future_output(), &sig.output) {
+            (Some(output), _) => {
+                let output = type_source(&output);
+                match function.rewritten(&output, |last| Some(returns::awaited(last?))) {
+                    Some(whole) => format!("`{whole}`"),
+                    None => {
+                        format!("`{head} -> {output}`, with `.await` on the future in the body")
+                    }
+                }
+            }
+            (None, ReturnType::Type(_, ty)) => format!("`{head} -> {}`", type_source(ty)),
+            (None, ReturnType::Default) => {
+                format!(
+                    "`{head} -> Result<(), idempotent_runtime::Error>`, with `Ok(())` at the end"
+                )
+            }
+        };
+        return Err(mistake(sig.fn_token, what, help));
+    }
+    Ok(())
+}
+
+/// `async fn create(id: u64) -> Result<u64, Error>`.
+fn async_head(function: &Function) -> String {
+    let head = function.head().replace("const ", "").replace("extern \"C\" ", "");
+    match &function.sig.output {
+        ReturnType::Type(_, ty) => format!("{head} -> {}", type_source(ty)),
+        ReturnType::Default => head,
+    }
+}

@@ -1,0 +1,160 @@
+//! Help for return types: the function with another one, and with the end of the body that goes with it.
+
+use quote::quote;
+use syn::{Expr, GenericArgument, PathArguments, Type};
+
+use super::{ERROR, last_segment};
+use crate::function::{Function, shown};
+use crate::source::type_source;
+
+/// Help with another `Result` for a function that ends in `Ok(value)`: the whole function, in which
+/// `end` has made its last expression of the value, or the return type and a `remark`.
+pub(super) fn rewritten(
+    function: &Function,
+    result: &str,
+    end: impl Fn(&Expr) -> String,
+    remark: &str,
+) -> String {
+    let whole = function.rewritten(result, |last| match last? {
+        Expr::Call(call) if call.args.len() == 1 && shown(&call.func) == "Ok" => {
+            call.args.first().map(&end)
+        }
+        _ => None,
+    });
+    match whole {
+        Some(whole) => format!("`{whole}`"),
+        None => format!("`-> {result}`, {remark}"),
+    }
+}
+
+/// Help for a function that returns no `Result`.
+pub(super) fn as_result(function: &Function, returns: &Type) -> String {
+    if let Type::ImplTrait(_) = returns
+        && let Some(output) = function.future_output()
+    {
+        let output = type_source(&output);
+        let whole = function.rewritten(&output, |last| Some(awaited(last?)));
+        return match whole {
+            Some(whole) => format!("the function is async already: `{whole}`"),
+            None => {
+                format!("the function is async already: `-> {output}`, with `.await` on the future")
+            }
+        };
+    }
+    let last = function.last_expression();
+    let response = last.as_ref().and_then(|last| response(last, function, returns));
+    let (value, end) = match (response, returns) {
+        (Some((value, end)), _) => (value, Some(end)),
+        (None, Type::ImplTrait(_)) => ("String".to_owned(), None),
+        (None, ty) if is_response(ty) => {
+            (answer_in(ty).map_or_else(|| "()".to_owned(), |ty| type_source(&ty)), None)
+        }
+        (None, ty) => (type_source(ty), last.as_ref().map(shown)),
+    };
+    let result = format!("Result<{value}, {ERROR}>");
+    let whole = function.rewritten(&result, |_| end.as_ref().map(|end| format!("Ok({end})")));
+    let help = match whole {
+        Some(whole) => format!("`{whole}`"),
+        None => {
+            format!("`-> {result}`, with `Ok(value)` at the end of the body and in each `return`")
+        }
+    };
+    match matches!(returns, Type::ImplTrait(_)) || is_response(returns) {
+        true => format!("return the value, and let the handler make a response of it: {help}"),
+        false => help,
+    }
+}
+
+/// The type and the value in the response that a handler ends in: `Json(id)`, `(status, Json(id))`.
+fn response(last: &Expr, function: &Function, returns: &Type) -> Option<(String, String)> {
+    let json = match last {
+        Expr::Tuple(tuple) => tuple.elems.iter().find(|member| in_json(member).is_some())?,
+        last => last,
+    };
+    let value = in_json(json)?;
+    let named = answer_in(returns).map(|ty| type_source(&ty));
+    let ty = named.or_else(|| type_of(value, function))?;
+    Some((ty, shown(value)))
+}
+
+/// `value` of `Json(value)`.
+fn in_json(expr: &Expr) -> Option<&Expr> {
+    let Expr::Call(call) = expr else { return None };
+    let Expr::Path(path) = &*call.func else { return None };
+    let is_json = path.path.segments.last().is_some_and(|last| last.ident == "Json");
+    call.args.first().filter(|_| is_json && call.args.len() == 1)
+}
+
+/// The type of an expression, if it can be seen: of a parameter, a struct or text.
+fn type_of(expr: &Expr, function: &Function) -> Option<String> {
+    match expr {
+        Expr::Struct(made) => Some(shown(&made.path)),
+        Expr::Path(path) => {
+            let name = path.path.get_ident()?;
+            function.binding_type(name).map(|ty| type_source(&ty))
+        }
+        Expr::Macro(call) if call.mac.path.is_ident("format") => Some("String".to_owned()),
+        _ => None,
+    }
+}
+
+/// The last expression of a function that returns a future, as that of an async function.
+pub(crate) fn awaited(last: &Expr) -> String {
+    let inner = match last {
+        Expr::Call(call) if call.args.len() == 1 && shown(&call.func).ends_with("Box::pin") => {
+            call.args.first().unwrap_or(last)
+        }
+        last => last,
+    };
+    match inner {
+        Expr::Async(block) => {
+            let stmts = &block.block.stmts;
+            shown(&quote!(#(#stmts)*))
+        }
+        future => format!("{}.await", shown(future)),
+    }
+}
+
+/// `T` of `impl Iterator<Item = T>`.
+pub(super) fn items(returns: &Type) -> Option<String> {
+    struct Find(Option<String>);
+    impl syn::visit::Visit<'_> for Find {
+        fn visit_assoc_type(&mut self, assoc: &syn::AssocType) {
+            if assoc.ident == "Item" {
+                self.0.get_or_insert(type_source(&assoc.ty));
+            }
+        }
+    }
+    let mut find = Find(None);
+    syn::visit::Visit::visit_type(&mut find, returns);
+    find.0
+}
+
+/// Returns `true` for `Json`, and a tuple with it or a status in it, as handlers of axum return them.
+fn is_response(ty: &Type) -> bool {
+    match ty {
+        Type::Path(_) => last_segment(ty).is_some_and(|last| last.ident == "Json"),
+        Type::Tuple(tuple) => tuple.elems.iter().any(|member| {
+            last_segment(member)
+                .is_some_and(|last| matches!(&*last.ident.to_string(), "StatusCode" | "Json"))
+        }),
+        _ => false,
+    }
+}
+
+/// `T` of `Json<T>`, or of that in a tuple.
+fn answer_in(ty: &Type) -> Option<Type> {
+    let members: Vec<&Type> = match ty {
+        Type::Tuple(tuple) => tuple.elems.iter().collect(),
+        ty => vec![ty],
+    };
+    members.into_iter().filter_map(last_segment).find_map(|last| match &last.arguments {
+        PathArguments::AngleBracketed(arguments) if last.ident == "Json" => {
+            match arguments.args.first()? {
+                GenericArgument::Type(inner) => Some(inner.clone()),
+                _ => None,
+            }
+        }
+        _ => None,
+    })
+}

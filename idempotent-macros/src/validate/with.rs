@@ -1,0 +1,89 @@
+//! Requires that a word in `with` is a parameter.
+
+use proc_macro2::Ident;
+use quote::ToTokens;
+use syn::{Expr, FnArg, Pat};
+
+use crate::args::Args;
+use crate::function::Function;
+use crate::methods::renamed;
+use crate::mistake::{Mistakes, mistake};
+use crate::source::source;
+use crate::synonyms::snake_case;
+use crate::value::{Bare, Given};
+
+/// Requires that a word in `with` is a parameter. Statics and constants are written in capitals.
+pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    let Some(Bare(expr)) = args.with.as_ref().and_then(Given::ok) else { return };
+    let first = expr.to_token_stream().into_iter().find(|token| token.to_string() != "&");
+    if let Some(receiver) = first.filter(|first| first.to_string() == "self")
+        && function.receiver().is_none()
+    {
+        let what = format!("`with` uses `self`, but `{}` has no receiver", function.sig.ident);
+        mistakes.push(mistake(
+            receiver,
+            what,
+            "`with = idempotency`, with a parameter `idempotency: &idempotent_runtime::Idempotency`; or \
+             leave `with` out, and call `idempotent_runtime::Idempotency::install` once",
+        ));
+        return;
+    }
+    let Expr::Path(path) = expr else {
+        if let Some((root, named)) = misnamed(expr, function) {
+            let what = format!("`{root}` is not a parameter of `{}`", function.sig.ident);
+            let path = source(&renamed(expr.to_token_stream(), &root.to_string(), &named));
+            mistakes.push(mistake(root, what, format!("did you mean `with = {path}`?")));
+        }
+        return;
+    };
+    let Some(word) = path.path.get_ident().filter(|_| path.qself.is_none()) else { return };
+    let text = word.to_string();
+    let is_value = text == "self" || text.contains(char::is_uppercase);
+    if is_value || function.bindings().iter().any(|binding| binding.name == text) {
+        return;
+    }
+    let what = format!("`{word}` is not a parameter of `{}`", function.sig.ident);
+    let help = match function.receiver() {
+        Some(_) => format!(
+            "for a field: `with = self.{word}`; or add a parameter `{word}: \
+             &idempotent_runtime::Idempotency`"
+        ),
+        None => format!(
+            "add a parameter `{word}: &idempotent_runtime::Idempotency`; or leave `with` out, and call \
+             `idempotent_runtime::Idempotency::install` once"
+        ),
+    };
+    mistakes.push(mistake(word, what, help));
+}
+
+/// The root of a path that is no parameter, but the name of a pattern around one, and that parameter: `state` and
+/// `app` for `State(app)`.
+fn misnamed(expr: &Expr, function: &Function) -> Option<(Ident, String)> {
+    let root = root(expr)?;
+    if function.bindings().iter().any(|binding| binding.name == root) {
+        return None;
+    }
+    let named = function.sig.inputs.iter().find_map(|input| {
+        let FnArg::Typed(typed) = input else { return None };
+        let Pat::TupleStruct(pattern) = &*typed.pat else { return None };
+        let around = pattern.path.segments.last()?.ident.to_string();
+        match (root == snake_case(&around), pattern.elems.first()?) {
+            (true, Pat::Ident(inside)) if pattern.elems.len() == 1 => {
+                Some(inside.ident.to_string())
+            }
+            _ => None,
+        }
+    })?;
+    Some((root, named))
+}
+
+/// The name that a path of fields and methods starts with.
+fn root(expr: &Expr) -> Option<Ident> {
+    match expr {
+        Expr::Path(path) => path.path.get_ident().cloned(),
+        Expr::Field(field) => root(&field.base),
+        Expr::MethodCall(call) => root(&call.receiver),
+        Expr::Reference(reference) => root(&reference.expr),
+        _ => None,
+    }
+}

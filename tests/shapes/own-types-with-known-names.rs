@@ -1,0 +1,280 @@
+#![deny(warnings)]
+#![allow(dead_code, non_camel_case_types)]
+
+use std::marker::PhantomData;
+
+use idempotent_runtime::{Error, Idempotency, KeyPart, idempotent};
+use serde::{Deserialize, Serialize};
+
+mod answers {
+    pub(crate) type Vec<T> = Result<T, idempotent_runtime::Error>;
+    pub(crate) type Option<T> = Result<T, idempotent_runtime::Error>;
+    pub(crate) type String = Result<u64, idempotent_runtime::Error>;
+    pub(crate) type u8 = Result<u64, idempotent_runtime::Error>;
+    pub(crate) type u1 = Result<u64, idempotent_runtime::Error>;
+    pub(crate) type Created = Result<u64, idempotent_runtime::Error>;
+
+    #[allow(non_snake_case)]
+    pub(crate) fn Created(id: u64) -> Created {
+        Ok(id)
+    }
+}
+
+mod returned {
+    use super::answers::*;
+    use super::idempotent;
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn vec(id: u64) -> Vec<u64> {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "reject")]
+    pub(crate) async fn option(id: u64) -> Option<u64> {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn string(id: u64) -> String {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "strong", detach)]
+    pub(crate) async fn number(id: u64) -> u8 {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "window", expire = "5m")]
+    pub(crate) async fn bit(id: u64) -> u1 {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn created(id: u64) -> Created {
+        Created(id)
+    }
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn generic<T>(id: u64, value: T) -> Vec<T>
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let _ = id;
+        Ok(value)
+    }
+}
+
+/// A collection with an order.
+#[derive(KeyPart)]
+struct HashMap<T>(T);
+
+#[derive(KeyPart)]
+struct HashSet<'a, T: ?Sized>(&'a T);
+
+/// Fixed point.
+#[derive(KeyPart)]
+struct f64(u64);
+
+mod parts {
+    use super::{Error, HashMap, HashSet, KeyPart, f64, idempotent};
+
+    #[derive(KeyPart)]
+    pub(crate) enum Option {
+        First,
+    }
+
+    #[derive(KeyPart)]
+    pub(crate) struct Cart {
+        pub(crate) tags: HashMap<u64>,
+        pub(crate) price: f64,
+    }
+
+    #[derive(KeyPart)]
+    pub(crate) struct Price(pub(crate) Vec<f64>);
+
+    #[idempotent(key = "(tags, price, option)", scope = set, fingerprint = "{prices}", mode = "strong")]
+    pub(crate) async fn create(
+        tags: HashMap<u64>,
+        price: &f64,
+        option: Option,
+        set: HashSet<'_, str>,
+        prices: Vec<f64>,
+    ) -> Result<u64, Error> {
+        let _ = (option, set, prices);
+        Ok(tags.0 + price.0)
+    }
+
+    #[idempotent(key = "(cart, price)", mode = "strong")]
+    pub(crate) async fn derived(cart: Cart, price: Price) -> Result<u64, Error> {
+        Ok(cart.tags.0 + cart.price.0 + price.0.len() as u64)
+    }
+}
+
+/// A response that can be kept.
+#[derive(Serialize, Deserialize)]
+struct Json<T: ?Sized> {
+    text: String,
+    of: PhantomData<T>,
+}
+
+#[idempotent(key = "id", mode = "strong")]
+async fn response(id: u64) -> Result<Json<str>, Error> {
+    Ok(Json { text: id.to_string(), of: PhantomData })
+}
+
+/// An error of this crate.
+#[derive(Debug, Serialize, Deserialize)]
+struct StatusCode(u16);
+
+impl From<Error> for StatusCode {
+    fn from(_: Error) -> Self {
+        Self(409)
+    }
+}
+
+impl StatusCode {
+    fn is_final(&self) -> bool {
+        self.0 == 404
+    }
+}
+
+#[idempotent(key = "id", mode = "strong", final_errors = StatusCode::is_final)]
+async fn status(id: u64) -> Result<u64, StatusCode> {
+    match id {
+        0 => Err(StatusCode(404)),
+        id => Ok(id),
+    }
+}
+
+/// A pointer that may move to another thread.
+struct Rc<T>(T);
+
+#[idempotent(key = "id", detach)]
+async fn detached(id: u64, fee: Rc<u64>) -> Result<u64, Error> {
+    Ok(id + fee.0)
+}
+
+mod error {
+    pub(crate) trait Error: From<idempotent_runtime::Error> {}
+
+    impl Error for idempotent_runtime::Error {}
+}
+
+#[idempotent(key = "id", mode = "strong")]
+async fn own_error<E: self::error::Error>(id: u64) -> Result<u64, E> {
+    Ok(id)
+}
+
+/// A builder that always has an instance.
+struct Instances(Idempotency);
+
+struct Builder<'a>(&'a Instances);
+
+impl Instances {
+    fn builder(&self) -> Builder<'_> {
+        Builder(self)
+    }
+}
+
+impl<'a> Builder<'a> {
+    fn build(self) -> &'a Idempotency {
+        &self.0.0
+    }
+}
+
+#[idempotent(key = "id", mode = "strong", with = instances.builder().build())]
+async fn built(id: u64, instances: &Instances) -> Result<u64, Error> {
+    let _ = instances;
+    Ok(id)
+}
+
+/// A value whose type names a borrow that it does not have.
+#[derive(Serialize, Deserialize)]
+struct Id<T> {
+    number: u64,
+    #[serde(skip)]
+    of: PhantomData<T>,
+}
+
+#[idempotent(key = "id", mode = "strong")]
+async fn tagged(id: u64) -> Result<Id<&'static str>, Error> {
+    Ok(Id { number: id, of: PhantomData })
+}
+
+/// Text that may be borrowed, and is read back as its own.
+#[idempotent(key = "id", mode = "strong")]
+async fn either(id: &str) -> Result<std::borrow::Cow<'_, str>, Error> {
+    Ok(id.into())
+}
+
+/// A symbol of a table, of which there is one.
+#[derive(PartialEq, Debug)]
+struct Symbol;
+
+impl Serialize for &'static Symbol {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_unit()
+    }
+}
+
+impl<'de> Deserialize<'de> for &'static Symbol {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <()>::deserialize(deserializer)?;
+        Ok(&Symbol)
+    }
+}
+
+#[idempotent(key = "id", mode = "strong")]
+async fn symbol(id: u64) -> Result<&'static Symbol, Error> {
+    let _ = id;
+    Ok(&Symbol)
+}
+
+type Fallible<E> = Result<u64, E>;
+
+/// An error with a borrow, which is not kept.
+struct Refused<T>(Error, PhantomData<T>);
+
+impl<T> From<Error> for Refused<T> {
+    fn from(error: Error) -> Self {
+        Self(error, PhantomData)
+    }
+}
+
+#[idempotent(key = "id", mode = "strong")]
+async fn fallible(id: u64) -> Fallible<Refused<&'static str>> {
+    Ok(id)
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn main() {
+    assert_eq!(returned::vec(1).await.unwrap(), 1);
+    assert_eq!(returned::option(1).await.unwrap(), 1);
+    assert_eq!(returned::string(1).await.unwrap(), 1);
+    assert_eq!(returned::number(1).await.unwrap(), 1);
+    assert_eq!(returned::bit(1).await.unwrap(), 1);
+    assert_eq!(returned::created(1).await.unwrap(), 1);
+    assert!(returned::generic(1, true).await.unwrap());
+
+    let text = "a".to_owned();
+    for price in [1, 2] {
+        let (prices, price_of_one) = (vec![f64(price)], f64(price));
+        let option = parts::Option::First;
+        let created = parts::create(HashMap(1), &price_of_one, option, HashSet(&*text), prices);
+        assert_eq!(created.await.unwrap(), 1 + price);
+    }
+    let cart = parts::Cart { tags: HashMap(1), price: f64(2) };
+    assert_eq!(parts::derived(cart, parts::Price(vec![f64(1)])).await.unwrap(), 4);
+
+    assert_eq!(response(1).await.unwrap().text, "1");
+    assert_eq!(response(1).await.unwrap().text, "1");
+    assert_eq!(status(0).await.unwrap_err().0, 404);
+    assert_eq!(detached(1, Rc(1)).await.unwrap(), 2);
+    assert_eq!(own_error::<Error>(1).await.unwrap(), 1);
+    let instances = Instances(Idempotency::builder().build().unwrap());
+    assert_eq!(built(1, &instances).await.unwrap(), 1);
+    assert_eq!(tagged(1).await.unwrap().number, 1);
+    assert_eq!(either("a").await.unwrap(), "a");
+    assert_eq!(symbol(1).await.unwrap(), &Symbol);
+    assert_eq!(fallible(1).await.map_err(|error| error.0).unwrap(), 1);
+}

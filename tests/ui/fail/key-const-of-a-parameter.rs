@@ -1,0 +1,13 @@
+use idempotent_runtime::{Error, idempotent};
+
+struct Request {
+    user: String,
+    order_id: u64,
+}
+
+#[idempotent(key = const req.order_id)]
+async fn create(req: Request) -> Result<u64, Error> {
+    Ok(req.order_id)
+}
+
+fn main() {}
