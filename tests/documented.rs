@@ -179,7 +179,8 @@ fn the_documented_metrics_are_those_that_are_counted() {
         .filter_map(|line| line.strip_prefix("pub const ")?.split_once(": &str = "))
         .map(|(name, value)| (name, literal(value.trim_end_matches(';')).unwrap()))
         .collect();
-    let labels = ["CONSUMER", "KIND", "OPERATION", "OUTCOME", "PROBLEM", "SETTLEMENT", "VERB"];
+    let labels =
+        ["CONSUMER", "KIND", "OPERATION", "OUTCOME", "PROBLEM", "RESULT", "SETTLEMENT", "VERB"];
     let labels = labels.map(|name| constants[name]);
     let mut known: BTreeSet<&str> = constants.values().copied().collect();
     known.retain(|value| !labels.contains(value));

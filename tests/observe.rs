@@ -5,7 +5,7 @@ use idempotent_runtime::observe::{Ending, names};
 use idempotent_runtime::store::{MemoryOptions, MemoryStore, StoreErrorKind};
 use idempotent_runtime::testing::{Fault, FaultStore, ManualClock, Verb};
 use idempotent_runtime::{
-    AnswerPolicy, Begin, Error, Fingerprint, Idempotency, Mode, OnStoreError,
+    AnswerPolicy, Begin, Error, Fingerprint, Idempotency, Mode, OnStoreError, ReplayCache,
 };
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use std::collections::BTreeMap;
@@ -199,6 +199,29 @@ fn rare_events_and_times_are_measured() {
     ] {
         assert!(seen.contains(&name), "{name} is missing in {seen:?}");
     }
+}
+
+#[test]
+fn looks_at_the_replay_cache_are_counted_by_their_result() {
+    let recorder = DebuggingRecorder::new();
+    let mut seen = Seen::new(recorder.snapshotter());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let store = FaultStore::new(MemoryStore::new()).telling();
+            let builder = Idempotency::builder().store(store).config(strong());
+            let idem = builder.replay_cache(ReplayCache::new()).build().unwrap();
+            // Off until the store listens; a first call of another key; two repeats.
+            for key in ["a", "b", "a", "b"] {
+                let call = idem.operation("o").key(key).run(async { Ok::<u8, Error>(1) });
+                call.await.unwrap();
+            }
+        });
+    });
+    let looks =
+        ["off", "miss", "hit"].map(|it| seen.value(names::REPLAY_CACHE_LOOKUPS, &["o", it]));
+    assert_eq!(looks, [1.0, 1.0, 2.0]);
+    assert_eq!(seen.value(names::CALLS, &["o", "replayed"]), 2.0);
 }
 
 /// The keeper has a thread of its own, so its metrics go to the recorder of the whole process.

@@ -16,7 +16,7 @@ use axum::routing::{get, post};
 use idempotent_http::IdempotencyLayer;
 use idempotent_runtime::store::{MemoryOptions, MemoryStore};
 use idempotent_runtime::testing::FaultStore;
-use idempotent_runtime::{Config, Idempotency, Mode};
+use idempotent_runtime::{Config, Idempotency, Mode, ReplayCache};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use std::convert::Infallible;
 use std::time::Duration;
@@ -87,12 +87,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Bounds that a gauge can be seen to come near, and a store whose answers can be lost.
     let memory = MemoryStore::with(MemoryOptions::new().max_entries(2_000).max_bytes(1 << 20));
-    let store = FaultStore::new(memory);
+    let store = FaultStore::new(memory).telling();
     let config = Config::new()
         .with_mode(Mode::Strong)
         .with_expire(Duration::from_secs(3))
         .with_cleanup_interval(Duration::from_secs(1));
-    let idem = Idempotency::builder().store(store.clone()).config(config).build()?;
+    // Short, so that the store is asked for replays, too.
+    let cache = ReplayCache::new().max_age(Duration::from_millis(100));
+    let builder = Idempotency::builder().store(store.clone()).config(config).replay_cache(cache);
+    let idem = builder.build()?;
     idem.install()?;
 
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;

@@ -6,14 +6,14 @@ pub use crate::switch::{DISABLED, REQUIRE_INSTALLED};
 
 use crate::clock::Clock;
 use crate::codec::{Codec, Codecs};
-use crate::config::{Config, ConfigError};
-use crate::engine::{Engine, Instance, Values, scoped};
+use crate::config::{Config, ConfigError, ReplayCache};
+use crate::engine::{Engine, Instance, Replays, Values, scoped};
 use crate::install;
 use crate::key::RecordKey;
 use crate::operation::Operation;
 use crate::operation_name::OperationName;
 use crate::race::{First, race};
-use crate::store::{MemoryStore, Store};
+use crate::store::{MemoryStore, Store, StoreError, StoreErrorKind};
 use crate::switch::Switch;
 use std::borrow::Cow;
 use std::error::Error as StdError;
@@ -162,6 +162,13 @@ impl Idempotency {
         &*self.0.store
     }
 
+    /// The contents of the [replay cache](Builder::replay_cache); `None` if the instance has none.
+    pub fn replay_cache(&self) -> Option<ReplayCacheUsage> {
+        let replays = self.0.replays.as_ref()?;
+        let (entries, bytes) = replays.usage();
+        Some(ReplayCacheUsage { is_listening: replays.is_listening(), entries, bytes })
+    }
+
     /// Refuses new calls, and waits up to `grace` for attempts and background work to end. An
     /// attempt that has not ended by then holds its key until its lease ends.
     ///
@@ -213,6 +220,18 @@ pub enum Drained {
     },
 }
 
+/// The contents of a [`ReplayCache`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReplayCacheUsage {
+    /// The store tells of freed records, so that the cache is used. It begins with the first call.
+    pub is_listening: bool,
+    /// Answers, those included that are too old and not yet removed.
+    pub entries: usize,
+    /// Bytes of keys and values, with the cache's own cost per answer.
+    pub bytes: usize,
+}
+
 /// Builds an [`Idempotency`].
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -222,6 +241,7 @@ pub struct Builder {
     codecs: Codecs,
     codec_error: Option<crate::codec::CodecError>,
     switch: Switch,
+    replay_cache: Option<ReplayCache>,
     #[cfg(feature = "encryption")]
     encryption: Option<crate::codec::Encryption>,
 }
@@ -276,6 +296,16 @@ impl Builder {
         self
     }
 
+    /// Answers repeat calls from the memory of this process where it can: see [`ReplayCache`], which
+    /// says what this weakens.
+    ///
+    /// A local store needs no cache: there it is ignored.
+    #[must_use]
+    pub fn replay_cache(mut self, cache: ReplayCache) -> Self {
+        self.replay_cache = Some(cache);
+        self
+    }
+
     /// Turns idempotency off, for local runs: every body runs, and the store is not asked.
     ///
     /// Each such run is reported as a warning and counted as `unprotected`. Keys are still checked,
@@ -324,7 +354,8 @@ impl Builder {
     ///
     /// # Errors
     /// The configuration is invalid, two codecs have the same id, [`DISABLED`] counts and is
-    /// neither on nor off, or the thread cannot be started.
+    /// neither on nor off, the store is not one that a [`ReplayCache`] can be used with, or the thread
+    /// cannot be started.
     pub fn build(self) -> Result<Idempotency, BuildError> {
         self.config.validate().map_err(BuildError::new)?;
         if let Some(error) = self.codec_error {
@@ -336,6 +367,10 @@ impl Builder {
             let options = crate::store::MemoryOptions::new().clock(self.clock.clone());
             Arc::new(MemoryStore::with(options))
         });
+        let replays = match self.replay_cache {
+            Some(cache) => replays(&cache, &*store).map_err(BuildError::new)?,
+            None => None,
+        };
         let values = Values {
             codecs: self.codecs,
             #[cfg(feature = "encryption")]
@@ -344,6 +379,7 @@ impl Builder {
         let mut instance =
             Instance::start(store, self.config, self.clock, values).map_err(BuildError::new)?;
         instance.protection = protection;
+        instance.replays = replays;
         Ok(Idempotency(Arc::new(Engine::new(instance))))
     }
 
@@ -357,6 +393,24 @@ impl Builder {
         }
         self
     }
+}
+
+/// The cache for a store; `None` if the store needs none.
+fn replays(
+    cache: &ReplayCache,
+    store: &dyn Store,
+) -> Result<Option<Replays>, Box<dyn StdError + Send + Sync>> {
+    cache.validate()?;
+    if store.is_local() {
+        return Ok(None);
+    }
+    if !store.tells_all_freed() {
+        let text = "a replay cache needs a store that tells of every record that an operator frees\n\
+                    help: `RedisStore::connect` to one server, or to sentinels; or leave out \
+                    `replay_cache`";
+        return Err(StoreError::new(StoreErrorKind::Misconfigured, text).into());
+    }
+    Ok(Some(Replays::new(cache)))
 }
 
 /// The error of [`Builder::build`].

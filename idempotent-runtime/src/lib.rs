@@ -178,7 +178,7 @@ pub mod tokens;
 pub use answer_policy::AnswerPolicy;
 pub use attempt::{Attempt, Begin, Stored};
 #[doc(inline)]
-pub use config::{Abandon, Config, Mode, OnStoreError, OnUnrecorded, retention};
+pub use config::{Abandon, Config, Mode, OnStoreError, OnUnrecorded, ReplayCache, retention};
 #[cfg(feature = "redis")]
 pub use effects::EffectOutcome;
 pub use engine::{Current, current};

@@ -4,7 +4,7 @@
 
 use crate::answer_policy::{AnswerPolicy, Encoding};
 use crate::codec::Codecs;
-use crate::engine::Kind;
+use crate::engine::{Kind, Replays};
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::RecordKey;
@@ -73,6 +73,7 @@ impl<'a> RecordHandle<'a> {
         // Taken before anything is sent: whichever attempt is freed, these have lost the key.
         // One that is granted while the answer is on its way may.
         let held = self.instance.engine().keeper.registry().of(self.key.as_str());
+        let _kept = self.drops_kept();
         let forgotten = self.answer(self.instance.store().forget(&self.key, force).await)?;
         if forgotten == Forgotten::Freed {
             held.iter().for_each(|attempt| attempt.lose());
@@ -148,10 +149,31 @@ impl<'a> RecordHandle<'a> {
             }
         };
         let retention = whole_millis(self.expire.unwrap_or(config.expire));
+        let _kept = self.drops_kept();
         self.answer(core.store.resolve(&self.key, resolution, retention).await)
+    }
+
+    /// Drops the answer that this process keeps of the record, once the store has answered or the
+    /// operator has gone.
+    fn drops_kept(&self) -> DropsKept<'_> {
+        DropsKept { replays: self.instance.engine().replays.as_ref(), key: &self.key }
     }
 
     fn answer<A>(&self, answer: Result<A, StoreError>) -> Result<A, Error> {
         answer.map_err(|error| Error::from_store(error, &self.operation))
+    }
+}
+
+/// Drops what this process keeps of a record when it is dropped, whether or not the store has answered.
+struct DropsKept<'a> {
+    replays: Option<&'a Replays>,
+    key: &'a RecordKey,
+}
+
+impl Drop for DropsKept<'_> {
+    fn drop(&mut self) {
+        if let Some(replays) = self.replays {
+            replays.freed(self.key.as_str());
+        }
     }
 }

@@ -35,6 +35,8 @@ mod panics;
 mod recorded;
 mod refusals_inside;
 mod repeats_only;
+mod replay_cache;
+mod replay_order;
 mod replays;
 mod reports;
 mod sharing;

@@ -1,12 +1,15 @@
 //! The first answer is untouched; a repeat gets the same one, without the headers of one exchange.
 
-use crate::bench::both;
+use crate::bench::{Bench, both};
 use crate::client::send;
 use crate::server::{Run, number};
 use axum::body::Body;
 use axum::response::Response;
 use http::{HeaderName, StatusCode};
-use idempotent_http::header;
+use idempotent_http::{IdempotencyLayer, header};
+use idempotent_runtime::store::MemoryStore;
+use idempotent_runtime::testing::{FaultStore, Verb};
+use idempotent_runtime::{Config, Idempotency, ReplayCache};
 
 #[tokio::test]
 async fn a_repeat_gets_the_first_answer_and_the_handler_runs_once() {
@@ -21,6 +24,23 @@ async fn a_repeat_gets_the_first_answer_and_the_handler_runs_once() {
         }
         assert_eq!(bench.runs(), 1);
     }
+}
+
+#[tokio::test]
+async fn a_repeat_is_answered_from_the_cache_of_the_process_if_it_has_one() {
+    let bench = Bench::memory(Config::new());
+    let store = FaultStore::new(MemoryStore::new()).telling();
+    let builder = Idempotency::builder().store(store.clone());
+    let idem = builder.replay_cache(ReplayCache::new()).build().unwrap();
+    let server = bench.serve(IdempotencyLayer::new(&idem, "shop"), number).await;
+    let first = server.post_body("/orders", "k", "x").await;
+    first.is_first(200, "run 1");
+    for _ in 0..3 {
+        server.post_body("/orders", "k", "x").await.is_replay_of(&first);
+    }
+    assert_eq!((store.calls(Verb::Begin), bench.runs()), (1, 1));
+    server.post_body("/orders", "k", "another").await.is_problem(422, "payload-mismatch");
+    assert_eq!((store.calls(Verb::Begin), bench.runs()), (2, 1));
 }
 
 const REPLAYED: &[(&str, &str)] = &[

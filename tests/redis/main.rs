@@ -17,6 +17,7 @@ mod paused;
 mod processes;
 mod proxy;
 mod reconnect;
+mod replay_cache;
 mod replication;
 mod round_trips;
 mod scan;

@@ -11,6 +11,7 @@ mod env;
 mod error;
 mod file;
 mod names;
+mod replay_cache;
 pub mod retention;
 #[macro_use]
 mod table;
@@ -30,6 +31,7 @@ pub(crate) const LEASES: std::ops::RangeInclusive<Duration> =
 pub use self::{
     choices::{Abandon, Mode, OnStoreError, OnUnrecorded},
     error::ConfigError,
+    replay_cache::ReplayCache,
     settings::Config,
 };
 

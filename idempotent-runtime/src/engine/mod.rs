@@ -35,6 +35,7 @@
 //!   `idle_arguments`: warns of arguments that the mode leaves without effect
 //! - `end`: an end as a value; `record`: records it; `handoff`: moves that to the background when a
 //!   caller goes; `waiters`: the callers that are told; `values`: answers as stored bytes
+//! - `replays`: answers that are given without asking the store; `replay_shard`: their bounds
 //! - `pending_begin`: a `begin` that was sent; `release`: frees keys whose bodies never start;
 //!   `backlog`: bounds of the work in the background; `admission`: permits for `max_concurrent`;
 //!   `faults`: errors of a store that did not answer
@@ -49,7 +50,8 @@
 //!   [`AttemptGuard`] and confirms that its lease is not over → `body` starts → `end_of` (`run`)
 //!   encodes the answer → [`AttemptGuard::end`] records it → followers are told → `conclude`.
 //! - **Replay.** The same up to `begin`, which is answered by the record: `NotGranted::Succeeded`.
-//!   `decide` (`run`) decodes the value.
+//!   `decide` (`run`) decodes the value. With a cache, `acquire_now` may find the answer in `replays`:
+//!   no flight is joined, and nothing is sent.
 //! - **Waiting.** In this process: a follower sleeps in `acquire` until the flight lands. In another
 //!   one: `ask` watches the record, looks, and sleeps. Both count the failed attempts they wait for
 //!   (`awaited`) and stop at two.
@@ -104,7 +106,7 @@ mod resend;
 
 pub(crate) use self::arc_ref::ArcRef;
 pub(crate) use self::attempt::current::enclosing;
-pub(crate) use self::attempt::{AttemptGuard, End, Instance, Kind, Values, call_refused};
+pub(crate) use self::attempt::{AttemptGuard, End, Instance, Kind, Replays, Values, call_refused};
 pub use self::attempt::{Current, current};
 pub(crate) use self::call::{
     Body, Call, Detached, Moves, Prepare, Run, Underway, Within, claim_within, gone, keep, prepare,

@@ -10,6 +10,6 @@ mod record;
 pub use adapter::{PendingCall, not_kept, refused};
 pub use ending::Ending;
 pub(crate) use record::{
-    BodyTimer, CallEnd, Cleanup, LoggedKey, StoreTimer, WaitTimer, dropped, in_flight, rare,
-    store_failed,
+    BodyTimer, CallEnd, Cleanup, LoggedKey, StoreTimer, WaitTimer, dropped, in_flight, looked_up,
+    rare, store_failed,
 };

@@ -98,6 +98,19 @@ pub(crate) fn rare(name: &'static str, operation: &OperationName) {
     let _ = (name, operation);
 }
 
+/// Counts a look at the cache of answers, with the value of the label `result`.
+pub(crate) fn looked_up(operation: &OperationName, result: &'static str) {
+    #[cfg(feature = "metrics")]
+    metrics::counter!(
+        names::REPLAY_CACHE_LOOKUPS,
+        names::OPERATION => operation.clone().into_label(),
+        names::RESULT => result
+    )
+    .increment(1);
+    #[cfg(not(feature = "metrics"))]
+    let _ = (operation, result);
+}
+
 /// Counts a verb that is given up before the store took it.
 pub(crate) fn dropped(verb: Verb) {
     #[cfg(feature = "metrics")]

@@ -72,19 +72,18 @@ pub trait StoreExt: Store {
             let mut swapped = self.swap_many(&swaps).await.into_iter();
             let mut keys = Vec::with_capacity(exchanges.len());
             let mut others = Vec::with_capacity(exchanges.len());
-            for (key, exchange, swaps_first) in exchanges {
+            for (key, mut exchange, swaps_first) in exchanges {
+                let swapped = if swaps_first { swapped.next() } else { None };
                 keys.push(key);
-                others.push((exchange, if swaps_first { swapped.next() } else { None }));
+                others.push(match swapped.map(|swapped| Ok(exchange.swapped(swapped?))) {
+                    Some(Ok(Some(answer))) => Ok(Ok(answer)),
+                    Some(Err(error)) => Ok(Err(error)),
+                    Some(Ok(None)) | None => Err(exchange),
+                });
             }
-            let each = keys.iter().zip(others).map(|(key, (mut exchange, swapped))| {
-                StoreFuture::new(async move {
-                    if let Some(swapped) = swapped
-                        && let Some(answer) = exchange.swapped(swapped?)
-                    {
-                        return Ok(answer);
-                    }
-                    rest(self, key, exchange).await
-                })
+            let each = keys.iter().zip(others).map(|(key, other)| match other {
+                Ok(answer) => StoreFuture::ready(answer),
+                Err(exchange) => StoreFuture::new(rest(self, key, exchange)),
             });
             all(each).await
         })
@@ -176,40 +175,59 @@ pub trait StoreExt: Store {
     /// Removes a record, or with `force` frees one that is held, and notifies other processes. See
     /// [`table::forget`](super::table::forget).
     fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
-        let pending = match self.execute(key, Forget { force }).now() {
-            Ok(Ok(Forgotten::Freed)) => match self.announce_freed(key).now() {
-                Ok(()) => return StoreFuture::ready(Ok(Forgotten::Freed)),
-                Err(announced) => {
-                    return StoreFuture::new(async move {
-                        announced.await;
-                        Ok(Forgotten::Freed)
-                    });
-                }
-            },
-            Ok(answer) => return StoreFuture::ready(answer),
-            Err(pending) => pending,
-        };
-        StoreFuture::new(async move {
-            let forgotten = pending.await?;
-            if forgotten == Forgotten::Freed {
-                self.announce_freed(key).await;
-            }
-            Ok(forgotten)
-        })
+        // A record that is not there may still be kept by a process that missed its end: an operator
+        // can repeat what was not heard.
+        let is_told = |forgotten: &Forgotten| *forgotten != Forgotten::Held;
+        then_announce(self, key, self.execute(key, Forget { force }), is_told)
     }
 
-    /// Ends an attempt whose outcome is unknown. See [`table::resolve`](super::table::resolve).
+    /// Ends an attempt whose outcome is unknown, and notifies other processes. See
+    /// [`table::resolve`](super::table::resolve).
     fn resolve<'a>(
         &'a self,
         key: &'a RecordKey,
         resolution: Resolution,
         retention: Duration,
     ) -> Answer<'a, Resolved> {
-        self.execute(key, Resolve { resolution, retention })
+        let is_told = |resolved: &Resolved| *resolved == Resolved::Done;
+        then_announce(self, key, self.execute(key, Resolve { resolution, retention }), is_told)
     }
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// Announces the change of an operator once it is made. If the store answers at once, so does this.
+fn then_announce<'a, S, A>(
+    store: &'a S,
+    key: &'a RecordKey,
+    changed: Answer<'a, A>,
+    is_told: impl Fn(&A) -> bool + Send + 'a,
+) -> Answer<'a, A>
+where
+    S: Store + ?Sized,
+    A: Send + Unpin + 'a,
+{
+    let answer = match changed.now() {
+        Ok(Ok(answer)) if is_told(&answer) => answer,
+        Ok(answer) => return StoreFuture::ready(answer),
+        Err(pending) => {
+            return StoreFuture::new(async move {
+                let answer = pending.await?;
+                if is_told(&answer) {
+                    store.announce_freed(key).await;
+                }
+                Ok(answer)
+            });
+        }
+    };
+    match store.announce_freed(key).now() {
+        Ok(()) => StoreFuture::ready(Ok(answer)),
+        Err(announced) => StoreFuture::new(async move {
+            announced.await;
+            Ok(answer)
+        }),
+    }
+}
 
 /// The error of a store that decides without asking.
 fn not_asked() -> StoreError {

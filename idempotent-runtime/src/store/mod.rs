@@ -54,9 +54,10 @@ pub type Answer<'a, T> = StoreFuture<'a, Result<T, StoreError>>;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a store",
     label = "does not implement `Store`",
-    note = "for a URL of Redis, connect first: `RedisStore::connect(\"redis://127.0.0.1/\").await?`",
-    note = "for one process, `MemoryStore::new()`; for a database, `PostgresStore`, `MySqlStore` and \
-            `SqliteStore` of `idempotent-sql`"
+    note = "a URL of Redis, with the feature `redis`: connect first, with \
+            `idempotent_runtime::store::RedisStore::connect(\"redis://127.0.0.1/\").await?`",
+    note = "for one process, `idempotent_runtime::store::MemoryStore::new()`; for a database, `PostgresStore`, \
+            `MySqlStore` and `SqliteStore` of `idempotent-sql`"
 )]
 pub trait Store: Any + fmt::Debug + Send + Sync {
     /// The record and the time that it still lives, of one moment. `None` if there is none, or its
@@ -177,20 +178,33 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
         StoreFuture::ready(Err(StoreError::new(StoreErrorKind::Misconfigured, text)))
     }
 
-    /// Asks to be told when an operator frees a record that an attempt holds, also from another
-    /// process: see [`announce_freed`](Self::announce_freed).
+    /// Asks to be told when an operator frees or resolves a record, also from another process: see
+    /// [`announce_freed`](Self::announce_freed).
     ///
     /// A store MAY tell late, twice, without reason or never: an instance that is told asks the
-    /// store, and one that is not told learns it when it renews. The store calls `told` on a thread
+    /// store, and one that is not told learns it when it renews. A store that
+    /// [tells of all](Self::tells_all_freed) of them has to do more. The store calls `told` on a thread
     /// of its own, which MUST NOT be blocked. The provided method never tells.
     fn on_freed(&self, told: Freed) {
         drop(told);
     }
 
-    /// Tells all processes that asked [to be told](Self::on_freed) that an operator freed a record.
+    /// `true` if this store tells of every record that an operator frees in any process, for as long
+    /// as it says that it listens. A [`ReplayCache`](crate::ReplayCache) needs that.
     ///
-    /// A process that does not hear it learns it by its next renewal, so a failure is none of the
-    /// operator's. The provided method tells nobody.
+    /// Such a store MUST tell [`FreedEvent::Listening`] only once nothing that is announced from
+    /// then on is missed, MUST tell [`FreedEvent::Lost`] as soon as it notices that something may
+    /// be, MUST notice that within seconds, and MUST tell these two in their order. The provided method
+    /// returns `false`.
+    fn tells_all_freed(&self) -> bool {
+        false
+    }
+
+    /// Tells all processes that asked [to be told](Self::on_freed) that an operator freed or resolved
+    /// a record.
+    ///
+    /// A process that does not hear it learns it by its next renewal, or when the answer that it
+    /// keeps is too old, so a failure is none of the operator's. The provided method tells nobody.
     fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {
         let _ = key;
         StoreFuture::ready(())
@@ -390,8 +404,20 @@ impl Verb {
     }
 }
 
-/// Called with the key of a record that an operator freed, as [`RecordKey::as_str`] gives it.
-pub type Freed = std::sync::Arc<dyn Fn(&str) + Send + Sync>;
+/// Called with what a store tells of records that operators free: see [`Store::on_freed`].
+pub type Freed = std::sync::Arc<dyn Fn(FreedEvent<'_>) + Send + Sync>;
+
+/// An event on the way from an operator who frees a record to the processes that are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FreedEvent<'a> {
+    /// From here on, every record that is freed is told.
+    Listening,
+    /// An operator freed or resolved the record of this key, as [`RecordKey::as_str`] gives it.
+    Freed(&'a str),
+    /// Records may be freed untold, until the store is listening again.
+    Lost,
+}
 
 /// Result of [`Store::maintain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 mod gate;
 mod script;
 mod store;
+mod told;
 
 pub use gate::Gate;
 pub use store::FaultStore;

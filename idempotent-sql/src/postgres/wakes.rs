@@ -12,7 +12,7 @@ use super::{Inner, lock};
 use crate::client::{Param, PostgresClient};
 use crate::columns::KeyColumns;
 use idempotent_runtime::key::RecordKey;
-use idempotent_runtime::store::{Freed, StoreError, Watch};
+use idempotent_runtime::store::{Freed, FreedEvent, StoreError, Watch};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
@@ -275,7 +275,7 @@ impl Shared {
         } else if let Some(key) = message.strip_prefix(FREED) {
             let told = lock(&self.waiting).told.clone();
             for told in told {
-                told(key);
+                told(FreedEvent::Freed(key));
             }
         }
     }

@@ -26,8 +26,8 @@ use file::File;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::Committed;
 use idempotent_runtime::store::{
-    Answer, Cursor, Filter, Found, Freed, Maintenance, Page, Record, Seen, Store, StoreError,
-    StoreFuture, Swap, Swapped, Token, Usage, Watch,
+    Answer, Cursor, Filter, Found, Freed, FreedEvent, Maintenance, Page, Record, Seen, Store,
+    StoreError, StoreFuture, Swap, Swapped, Token, Usage, Watch,
 };
 use reader::{Looks, Reader};
 use std::fmt;
@@ -305,7 +305,7 @@ impl Store for SqliteStore {
     fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {
         let told = lock(&self.0.told).clone();
         for told in told {
-            told(key.as_str());
+            told(FreedEvent::Freed(key.as_str()));
         }
         StoreFuture::ready(())
     }

@@ -2,7 +2,9 @@
 
 use super::site::{PATIENT, Process, Site, TIMEOUT, record_key};
 use crate::proxy::Fault;
-use idempotent_runtime::store::{Filter, Record, Store as _, StoreError, StoreErrorKind};
+use idempotent_runtime::store::{
+    Filter, FreedEvent, Record, Store as _, StoreError, StoreErrorKind,
+};
 use idempotent_sql::{Lent, PostgresBuilder, PostgresStore, TransactExt as _};
 use std::sync::{Arc, Mutex};
 use support::{until, until_async};
@@ -155,6 +157,7 @@ async fn a_look_whose_caller_goes_away_harms_no_other() {
 async fn one_look_of_a_lost_connection_fails_and_the_others_have_another() {
     for end_by_server in [false, true] {
         let mut waiting = Waiting::start().await;
+        let connections = waiting.process.proxy.connections();
         if end_by_server {
             // The first of them waits for the lock.
             let looks = "application_name = 'idempotent' AND wait_event_type = 'Lock'";
@@ -162,6 +165,8 @@ async fn one_look_of_a_lost_connection_fails_and_the_others_have_another() {
         } else {
             waiting.process.proxy.cut();
         }
+        // Nothing is answered before the connection is gone.
+        until(|| waiting.process.proxy.connections() > connections).await;
         waiting.go_on().await;
         let mut failed = 0;
         for look in waiting.looks.drain(..) {
@@ -255,7 +260,11 @@ async fn a_store_that_tells_of_freed_keys_listens_again_by_itself() {
     let (process, operator) = (site.process_with(PATIENT).await, site.process_with(PATIENT).await);
     let told = Arc::new(Mutex::new(Vec::new()));
     let tells = Arc::clone(&told);
-    process.store.on_freed(Arc::new(move |key| tells.lock().unwrap().push(key.to_owned())));
+    process.store.on_freed(Arc::new(move |event| {
+        if let FreedEvent::Freed(key) = event {
+            tells.lock().unwrap().push(key.to_owned());
+        }
+    }));
     for round in 1..=3 {
         until_async(|| async { site.number(LISTENS).await == 1 }).await;
         operator.store.announce_freed(&record_key("k")).await;

@@ -4,6 +4,7 @@ use super::admission::Admission;
 use super::backlog::Backlog;
 use super::idle_arguments::IdleArguments;
 use super::keeper::Keeper;
+use super::replays::{Reading, Replays, Told};
 use super::short_leases::ShortLeases;
 use super::state::AttemptState;
 use super::values::Values;
@@ -11,7 +12,7 @@ use crate::clock::{Clock, Moment, Sleep};
 use crate::config::Config;
 use crate::key::RecordKey;
 use crate::observe::{self, LoggedKey, names};
-use crate::store::Store;
+use crate::store::{FreedEvent, Store};
 use crate::switch::Protection;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arc_swap::ArcSwap;
@@ -33,6 +34,8 @@ pub(crate) struct Instance {
     pub(crate) backlog: Arc<Backlog>,
     pub(crate) short_leases: ShortLeases,
     pub(crate) idle_arguments: IdleArguments,
+    /// Answers that are given without asking the store, if the program wants that.
+    pub(crate) replays: Option<Replays>,
     /// The store was asked to tell of records that operators free.
     hears_freed: AtomicBool,
 }
@@ -57,6 +60,7 @@ impl Instance {
             admission: Arc::default(),
             keeper,
             backlog: Arc::default(),
+            replays: None,
             hears_freed: AtomicBool::new(false),
         })
     }
@@ -68,20 +72,36 @@ impl Instance {
 
     /// Asks the store, once, to tell of records that operators free elsewhere.
     ///
-    /// Done when a caller first waits for an attempt of this process: until then no caller here
-    /// would gain from it, and it may cost a connection.
+    /// Done when a caller first waits for an attempt of this process, or could get an answer from its
+    /// cache: until then no caller here would gain from it, and it may cost a connection.
     pub(crate) fn hear_freed(self: &Arc<Self>) {
         // Relaxed: the swap alone decides which caller asks, and nothing is read through it.
         if self.hears_freed.swap(true, Relaxed) {
             return;
         }
         let instance = Arc::downgrade(self);
-        self.store.on_freed(Arc::new(move |key| {
-            if let Some(instance) = instance.upgrade() {
+        self.store.on_freed(Arc::new(move |event| {
+            let Some(instance) = instance.upgrade() else { return };
+            if let Some(replays) = &instance.replays {
+                replays.heard(event);
+            }
+            if let FreedEvent::Freed(key) = event {
                 // The message may be late, and this attempt a later one: the store knows.
                 instance.keeper.registry().check(key);
             }
         }));
+    }
+
+    /// To be taken before the store is asked for something that may be kept.
+    pub(crate) fn reading(&self) -> Option<Reading> {
+        self.replays.as_ref()?.reading(self.clock.now())
+    }
+
+    /// Keeps an answer of the store for later calls, or drops what is kept of its record.
+    pub(crate) fn told(&self, reading: Option<Reading>, told: Told<'_>) {
+        if let (Some(replays), Some(reading)) = (&self.replays, reading) {
+            replays.told(reading, told);
+        }
     }
 
     /// A number that only clones of this instance share.

@@ -5,12 +5,13 @@ use super::faults::{not_local, not_recorded_yet};
 use super::instance::Instance;
 use super::pending_begin::Copies;
 use super::release::{self, Unused};
+use super::replays::{Reading, Told};
 use super::state::AttemptState;
 use super::waiters::MaybeWaiters;
 use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::observe::{self, StoreTimer, names};
-use crate::protocol::{StoreExt as _, Update, Updated};
+use crate::protocol::{Begun, Failure, StoreExt as _, Update, Updated};
 use crate::race::{First, race};
 use crate::store::future::all;
 use crate::store::{Answer, StoreError, StoreErrorKind, StoreFuture, Verb};
@@ -56,10 +57,21 @@ impl PendingEnd {
 
     /// Records it. If the first try fails the keeper goes on trying, and the error is returned.
     pub(crate) async fn record(self) -> Result<Updated, StoreError> {
+        let reading = self.instance.reading();
         let timer = StoreTimer::start(&self.end.verb());
         let answer = self.send_within(self.state.length()).await;
         timer.answered(&answer);
+        self.keep(reading, &answer);
         self.finish(answer)
+    }
+
+    /// Keeps an answer that the first try has recorded. Of a later one it is not known when an earlier
+    /// one has written the record, and whether with its value.
+    fn keep(&self, reading: Option<Reading>, answer: &Result<Updated, StoreError>) {
+        let (Some(_), Ok(updated)) = (reading, answer) else { return };
+        let Some((answer, life)) = recorded(&self.state, &self.end, *updated) else { return };
+        let (key, fingerprint) = (&self.state.key, self.state.id().fingerprint);
+        self.instance.told(reading, Told { key, fingerprint, answer: &answer, life });
     }
 
     fn finish(self, answer: Result<Updated, StoreError>) -> Result<Updated, StoreError> {
@@ -189,6 +201,7 @@ pub(crate) async fn record_many(
     let lengths = ends.iter().flatten().map(|pending| pending.state.length());
     let patience =
         instance.sleep_until(instance.clock.now().after(lengths.max().unwrap_or_default()));
+    let reading = instance.reading();
     let timer = StoreTimer::start(&Verb::Complete);
     let completed = match race(instance.store.execute_many(requests), patience).await {
         First::Left(completed) => completed,
@@ -201,12 +214,35 @@ pub(crate) async fn record_many(
         Some(pending @ PendingEnd { end: End::Complete { .. }, .. }) => {
             let answer = completed.next().unwrap_or_else(|| Err(not_recorded_yet()));
             let answer = answer.inspect_err(|error| observe::store_failed(Verb::Complete, error));
+            pending.keep(reading, &answer);
             StoreFuture::ready(pending.finish(answer))
         }
         // All at once: one that is not answered keeps none of the others waiting.
         Some(pending) => StoreFuture::new(pending.record()),
     };
     all(ends.into_iter().map(record)).await
+}
+
+/// The answer that the record has from here on, and the time for which it lives; `None` if the record
+/// has not ended with it. An answer that was committed before is as old as its transaction, and an
+/// error whose record had vanished is not written again.
+fn recorded(state: &AttemptState, end: &End, updated: Updated) -> Option<(Begun, Duration)> {
+    let number = state.id().number;
+    match (end, updated) {
+        (End::Complete { value, retention }, Updated::Done | Updated::Vanished) => {
+            Some((Begun::Succeeded { number, value: value.clone() }, *retention))
+        }
+        (End::Complete { retention, .. }, Updated::DoneWithoutValue) => {
+            Some((Begun::Succeeded { number, value: None }, *retention))
+        }
+        (End::Fail(Failure::Final(value)), Updated::Done) => {
+            Some((Begun::FailedFinal { number, value: value.clone() }, state.retention))
+        }
+        (End::Fail(Failure::Final(_)), Updated::DoneWithoutValue) => {
+            Some((Begun::FailedFinal { number, value: None }, state.retention))
+        }
+        _ => None,
+    }
 }
 
 /// `true` if an error is the store's final answer: the key holds something that is not a record, so

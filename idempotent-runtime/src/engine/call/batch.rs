@@ -10,7 +10,7 @@ use crate::engine::attempt::record::record_many;
 use crate::engine::attempt::release::{AtStake, Unused, release_unused};
 use crate::engine::attempt::{AttemptGuard, Copies, Handoff, Instance, call_refused, with_permit};
 use crate::engine::flight::{
-    Acquired, BeginAnswer, NotGranted, Prepared, grant, look, while_disabled,
+    Acquired, BeginAnswer, NotGranted, Prepared, grant, kept, look, while_disabled,
 };
 use crate::engine::resend::Resend;
 use crate::error::{Error, ErrorKind};
@@ -46,7 +46,8 @@ where
     F: Future<Output = Vec<Result<T, E>>>,
 {
     let mut order = Vec::with_capacity(calls.len());
-    let (mut items, mut inputs) = (Vec::new(), Vec::new());
+    let mut items = Vec::with_capacity(calls.len());
+    let mut inputs = Vec::with_capacity(calls.len());
     for (call, input) in calls {
         match call {
             Ok(call) => {
@@ -79,7 +80,7 @@ async fn execute<I, T, E, B, F>(
     B: FnOnce(Vec<I>) -> F,
     F: Future<Output = Vec<Result<T, E>>>,
 {
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::with_capacity(items.len());
     let mut is_first = |call: &Prepared<'_>| {
         // Without protection nothing is a repeat.
         call.engine().is_disabled() || seen.insert(call.key.clone())
@@ -156,7 +157,7 @@ async fn ask<T, E>(
         true => calls.iter().map(|call| Err(while_disabled(call))).collect(),
         false => acquire_many(&calls).await,
     };
-    let mut granted = Vec::new();
+    let mut granted = Vec::with_capacity(indexes.len());
     for (&index, acquired) in indexes.iter().zip(acquired) {
         let Item { call, end, answer } = &mut items[index];
         // Those that were confirmed first have waited for the others.
@@ -171,8 +172,24 @@ async fn ask<T, E>(
     granted
 }
 
-/// Begins many calls in one go, and confirms those that are granted and may not start as things are.
+/// Answers the calls whose answers this process keeps, and begins the others.
 async fn acquire_many<'a>(calls: &[&Prepared<'a>]) -> Vec<Acquired<'a>> {
+    if calls[0].engine().replays.is_none() {
+        return begin_and_confirm(calls).await;
+    }
+    let kept: Vec<_> = calls.iter().map(|call| kept(call)).collect();
+    let open = calls.iter().zip(&kept).filter(|(_, kept)| kept.is_none());
+    let asked: Vec<_> = open.map(|(call, _)| *call).collect();
+    let mut begun = match asked.is_empty() {
+        true => Vec::new(),
+        false => begin_and_confirm(&asked).await,
+    }
+    .into_iter();
+    kept.into_iter().filter_map(|kept| kept.map(Err).or_else(|| begun.next())).collect()
+}
+
+/// Begins many calls in one go, and confirms those that are granted.
+async fn begin_and_confirm<'a>(calls: &[&Prepared<'a>]) -> Vec<Acquired<'a>> {
     // One body takes one permit, however many calls it runs for.
     let (permit, over_limit) = match admit(calls[0]).await {
         Ok(permit) => (permit, None),
@@ -330,6 +347,7 @@ async fn begin_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
         let asked = sent.open();
         let requests: Vec<_> = asked.iter().map(|&index| sent.rows[index].request()).collect();
         asked.iter().for_each(|&index| sent.rows[index].copies = Copies::Unanswered);
+        let reading = engine.reading();
         let timer = StoreTimer::start(&Verb::Begin);
         let patience = engine.sleep_until(engine.clock.now().after(calls[0].policy.lease));
         let First::Left(answers) = race(engine.store.execute_many(requests), patience).await else {
@@ -339,6 +357,10 @@ async fn begin_many(calls: &[&Prepared<'_>]) -> Vec<BeginAnswer> {
         timer.stop();
         for (index, answer) in asked.into_iter().zip(answers) {
             let answer = answer.inspect_err(|error| observe::store_failed(Verb::Begin, error));
+            if let Ok(answer) = &answer {
+                let call = calls[index];
+                engine.told(reading, call.told(answer, call.policy.retention));
+            }
             sent.rows[index].is_answered(answer);
         }
         if sent.open().is_empty() || !resend.once_more() {

@@ -23,21 +23,26 @@ pub(crate) struct Call<'a> {
 }
 
 /// Prepares a call on an instance.
+///
+/// A prepared call is large. It is only looked at on its way, so that it is made where it stays.
 pub(crate) fn prepare<'a>(
     engine: ArcRef<'a, Engine>,
     call: Call<'a>,
 ) -> Result<Prepared<'a>, Error> {
-    let prepared = prepare_within(engine, call)?;
-    if current::is_locked_out(prepared.engine().identity()) {
+    let result = prepare_within(engine, call);
+    if let Ok(prepared) = &result
+        && current::is_locked_out(prepared.engine().identity())
+    {
         let text = "it would wait for a transaction of this call chain, which has locked the store\n\
                     help: call it before the transaction or after it, or in it, with \
                     `transaction = \"tx\"`";
         return Err(prepared.error(ErrorKind::Reentrant).with_message(text));
     }
-    Ok(prepared)
+    result
 }
 
 /// Prepares a call that is part of a transaction: one around it does not keep it waiting.
+#[inline]
 pub(crate) fn prepare_within<'a>(
     engine: ArcRef<'a, Engine>,
     call: Call<'a>,
@@ -45,8 +50,12 @@ pub(crate) fn prepare_within<'a>(
     let config = engine.config.load();
     let policy = Policy::of(call.options, &config);
     ambient::call_prepared(policy.as_ref().ok().map(|policy| (policy.mode, policy.retention)));
-    let mut policy = policy
-        .map_err(|text| Error::new(ErrorKind::Misconfigured, &call.operation).with_message(text))?;
+    let mut policy = match policy {
+        Ok(policy) => policy,
+        Err(text) => {
+            return Err(Error::new(ErrorKind::Misconfigured, &call.operation).with_message(text));
+        }
+    };
     // A limit of what the adapter calls, and not of what that calls in its body.
     policy.max_attempts = ambient::with(|ambient| ambient?.max_attempts)
         .filter(|_| policy.mode != Mode::Window && current::enclosing().is_none());
@@ -61,9 +70,11 @@ pub(crate) fn prepare_within<'a>(
     spare::give_back(encoded.text);
     // Counted before it is refused: a shutdown either sees this call or is seen by it.
     engine.keeper.call_begins();
-    let prepared = Prepared { engine, operation, options, key, fingerprint, policy, called_at };
-    admit(&prepared)?;
-    Ok(prepared)
+    let result = Ok(Prepared { engine, operation, options, key, fingerprint, policy, called_at });
+    if let Ok(prepared) = &result {
+        admit(prepared)?;
+    }
+    result
 }
 
 /// Refuses a call for reasons that are known before the store is asked.

@@ -24,11 +24,13 @@ pub(crate) fn run<'a, T, E, F>(
     answers: AnswerPolicy<T, E>,
     body: F,
 ) -> Run<'a, T, E, F> {
-    let (stage, call) = match call {
-        Ok(call) => (Stage::Begins, Some(call)),
-        Err(error) => (Stage::Refused(error), None),
-    };
-    Run { body: Body::new(body), stage, attempt: None, end: None, call, answers }
+    let body = Body::new(body);
+    let (attempt, end) = (None, None);
+    // Not by way of an `Option`: a prepared call is large, and would be copied once more.
+    match call {
+        Ok(call) => Run { body, stage: Stage::Begins, attempt, end, call: Some(call), answers },
+        Err(error) => Run { body, stage: Stage::Refused(error), attempt, end, call: None, answers },
+    }
 }
 
 pin_project! {

@@ -13,7 +13,7 @@ use super::not_granted::NotGranted;
 use super::participant::Participant;
 use super::prepared::Prepared;
 use crate::config::Mode;
-use crate::engine::attempt::AttemptState;
+use crate::engine::attempt::{AttemptState, Kept, Lookup};
 use crate::observe::{self, WaitTimer, names};
 use crate::protocol::Begun;
 use crate::race::{First, race};
@@ -33,7 +33,10 @@ pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
         return FirstStep::Acquired(Err(while_disabled(call)));
     }
     if !call.engine().local {
-        return FirstStep::Waits(Awaited::default());
+        return match kept(call) {
+            Some(found) => FirstStep::Acquired(Err(found)),
+            None => FirstStep::Waits(Awaited::default()),
+        };
     }
     let around = call.enclosing_permit();
     let answer = match call.policy.max_concurrent {
@@ -55,6 +58,27 @@ pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
         answer => {
             let answer = BeginAnswer::new(answer, call.called_at);
             FirstStep::Acquired(grant(call, answer, None, around))
+        }
+    }
+}
+
+/// The finding that this process has kept for a call, if it has.
+pub(in crate::engine) fn kept(call: &Prepared<'_>) -> Option<NotGranted> {
+    let engine = call.engine();
+    let replays = engine.replays.as_ref().filter(|_| call.policy.mode != Mode::Window)?;
+    let lookup = replays.find(&call.key, call.fingerprint, call.called_at);
+    observe::looked_up(&call.operation, lookup.name());
+    match lookup {
+        Lookup::Hit(Kept::Succeeded { number, value }) => {
+            Some(NotGranted::Succeeded { number, value })
+        }
+        Lookup::Hit(Kept::FailedFinal { number, value }) => {
+            Some(NotGranted::FailedFinal { number, value })
+        }
+        Lookup::Miss => None,
+        Lookup::Off => {
+            engine.hear_freed();
+            None
         }
     }
 }

@@ -308,6 +308,7 @@ pub(in crate::engine) async fn look(call: &Prepared<'_>) -> Result<Looked, Store
     loop {
         let timer = StoreTimer::start(&Verb::Get);
         let patience = engine.sleep_until(engine.clock.now().after(call.policy.lease));
+        let reading = engine.reading();
         let First::Left(answer) = race(engine.store.load(&call.key), patience).await else {
             let error = unanswered();
             timer.failed(&error);
@@ -315,7 +316,12 @@ pub(in crate::engine) async fn look(call: &Prepared<'_>) -> Result<Looked, Store
         };
         timer.answered(&answer);
         let pause = match answer {
-            Ok(record) => return Ok(Looked::new(call, record)),
+            Ok(record) => {
+                let life = record.as_ref().map_or(Duration::ZERO, |record| record.ttl);
+                let looked = Looked::new(call, record);
+                engine.told(reading, call.told(&looked.answer, life));
+                return Ok(looked);
+            }
             Err(error) => resend.after(&error).ok_or(error)?,
         };
         engine.sleep_until(engine.clock.now().after(pause)).await;

@@ -96,6 +96,8 @@ async fn send(call: &Prepared<'_>, pending: &mut Option<Box<PendingBegin>>) -> B
             Box::new(PendingBegin { request, retention, binding, at, copies, begin: None })
         });
         let sent_at = begin.at;
+        // A message that an earlier leader has sent may have been answered before this moment.
+        let reading = if begin.begin.is_none() { engine.reading() } else { None };
         begin.begin.get_or_insert_with(|| begin_future(call, begin.request));
         let timer = StoreTimer::start(&Verb::Begin);
         // A grant that comes later than this would be worth nothing.
@@ -110,6 +112,9 @@ async fn send(call: &Prepared<'_>, pending: &mut Option<Box<PendingBegin>>) -> B
             return BeginAnswer::new(Err(error), sent_at);
         };
         timer.answered(&answer);
+        if let Ok(answer) = &answer {
+            engine.told(reading, call.told(answer, call.policy.retention));
+        }
         let pause = match answer {
             // A token that ended is of no use; the next round makes another one.
             Ok(Begun::Superseded) if resend.once_more() => {

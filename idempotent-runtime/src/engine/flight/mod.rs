@@ -11,6 +11,7 @@ pub(in crate::engine) mod not_granted;
 mod participant;
 mod prepared;
 
+pub(in crate::engine) use self::acquire::kept;
 pub(crate) use self::acquire::{FirstStep, acquire, acquire_now};
 pub(in crate::engine) use self::acquire::{count_timeout, take_the_lead, while_disabled};
 pub(in crate::engine) use self::ask::look;

@@ -7,15 +7,16 @@ use crate::config::{Abandon, LONGEST, Mode};
 use crate::engine::arc_ref::ArcRef;
 use crate::engine::attempt::admission::Permit;
 use crate::engine::attempt::{
-    AttemptGuard, Choices, Copies, Granted, Hold, MaybeWaiters, Terms, enclosing_permit,
+    AttemptGuard, Choices, Copies, Granted, Hold, MaybeWaiters, Terms, Told, enclosing_permit,
 };
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
 use crate::options::{Options, Policy};
-use crate::protocol::BeginRequest;
+use crate::protocol::{BeginRequest, Begun};
 use crate::store::{AttemptId, Claim, Token};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A call that can be made: its record has a name and its rules are settled.
 ///
@@ -63,6 +64,11 @@ impl<'a> Prepared<'a> {
             fence_seed: self.engine.clock.unix_micros(now),
             claim: self.claim(),
         }
+    }
+
+    /// An answer of the store to this call, by a record that lives no longer than `life`.
+    pub(in crate::engine) fn told<'b>(&'b self, answer: &'b Begun, life: Duration) -> Told<'b> {
+        Told { key: &self.key, fingerprint: self.fingerprint, answer, life }
     }
 
     /// The way in which the key is to be held.

@@ -14,6 +14,7 @@ mod error;
 mod eviction;
 mod features;
 mod follow;
+mod hearing;
 mod links;
 mod mark;
 mod master;
@@ -222,6 +223,10 @@ impl Store for RedisStore {
 
     fn on_freed(&self, told: Freed) {
         self.0.wakes.on_freed(told);
+    }
+
+    fn tells_all_freed(&self) -> bool {
+        self.server().links.target().tells_all_freed()
     }
 
     fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {

@@ -34,6 +34,9 @@ pub(super) enum Publish {
 /// The channel on which the keys of records that operators freed are published.
 pub(super) const FREED: &str = "idempotent:freed";
 
+/// The number of times that the key of a freed record is published, if it is not answered.
+const PUBLISHED_AT_MOST: usize = 2;
+
 impl Server {
     /// The bytes of a record.
     pub(super) async fn get(&self, name: &Name<'_>) -> Result<Option<Vec<u8>>, Failed> {
@@ -71,13 +74,17 @@ impl Server {
 
     /// Tells the processes that listen that an operator freed a record.
     ///
-    /// Rare, so it is told to all of them, also in a cluster. A process that does not hear it
-    /// learns it by its next renewal, so a refusal is no failure of what was done.
+    /// Rare, so it is told to all of them, also in a cluster, and again if it is not known to have
+    /// arrived. A process that does not hear it learns it by its next renewal, or when the answer that
+    /// it keeps is too old, so a refusal is no failure of what was done.
     pub(super) async fn publish_freed(&self, key: &str) {
-        let told = self.links.command(redis::cmd("PUBLISH").arg(FREED).arg(key).to_owned()).await;
-        if let Err(failed) = told {
-            let error = StoreError::from(failed);
-            tracing::debug!(target: "idempotent", %error, "nobody was told of a freed record");
+        for left in (0..PUBLISHED_AT_MOST).rev() {
+            let publish = redis::cmd("PUBLISH").arg(FREED).arg(key).to_owned();
+            let Err(failed) = self.links.command(publish).await else { return };
+            if left == 0 {
+                let error = StoreError::from(failed);
+                tracing::warn!(target: "idempotent", %error, "nobody was told of a freed record");
+            }
         }
     }
 

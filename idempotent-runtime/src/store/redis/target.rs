@@ -213,6 +213,12 @@ impl Target {
     pub(super) fn can_be_heard(&self) -> bool {
         !matches!(self, Self::Given(_) | Self::GivenCluster(_))
     }
+
+    /// `true` if all that is published arrives while a connection is there. The nodes of a cluster pass
+    /// messages on to each other without making sure, and its client subscribes again by itself.
+    pub(super) fn tells_all_freed(&self) -> bool {
+        matches!(self, Self::Single(_) | Self::Sentinel(_))
+    }
 }
 
 pub(super) async fn single(
@@ -404,6 +410,14 @@ mod tests {
         assert!(text.contains("`http://***@host/`"), "{text}");
         assert!(!text.contains("secret"), "{text}");
         assert!(parse("not an address").is_err());
+    }
+
+    #[test]
+    fn only_a_server_of_our_own_connections_tells_of_all_that_is_freed() {
+        let info = parse("redis://h/").unwrap();
+        assert!(Target::Single(Client::open(info.clone()).unwrap()).tells_all_freed());
+        let cluster = Nodes { nodes: vec![info], tls: Tls::default() };
+        assert!(!Target::Cluster(cluster).tells_all_freed());
     }
 
     #[test]

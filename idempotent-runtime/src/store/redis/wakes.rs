@@ -5,9 +5,10 @@
 //! all waiters look at their records again when it is lost and when it is back. No caller has to
 //! wait for the connection.
 //!
-//! The same connection receives the records that operators freed, for the attempts that hold them.
+//! The same connection receives the records that operators freed: see [`hearing`](super::hearing).
 
 use super::error::misconfigured;
+use super::hearing::{Ear, Hearing};
 use super::links::Links;
 use super::name::Name;
 use super::paused;
@@ -44,7 +45,7 @@ struct Watched {
     /// The records that are waited for.
     records: Mutex<HashMap<String, Waiting>>,
     /// Those to tell of records that operators freed: the instances on this store.
-    freed: Mutex<Vec<Freed>>,
+    freed: Arc<Hearing>,
 }
 
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Wakes {
 
     /// Tells of records that operators free, from when the subscription is made.
     pub(super) fn on_freed(&self, told: Freed) {
-        lock(&self.watched.freed).push(told);
+        self.watched.freed.add(told);
         if let Some(subscriber) = self.subscriber() {
             let _ = subscriber.requests.send(Request::HearFreed);
         }
@@ -188,12 +189,6 @@ impl Watched {
         last
     }
 
-    /// An operator freed the record of `key`.
-    fn freed(&self, key: &str) {
-        let told = lock(&self.freed).clone();
-        told.iter().for_each(|told| told(key));
-    }
-
     fn wake(&self, name: &str) {
         let changed = lock(&self.records).get(name).map(|waiting| Arc::clone(&waiting.changed));
         if let Some(changed) = changed {
@@ -224,6 +219,8 @@ impl Watched {
 /// A connection that hears what is watched.
 struct Subscribed {
     connected: Connected,
+    /// Dropped with it: what is freed from then on is not heard.
+    ear: Ear,
     /// Told when it ends.
     ended: Arc<Notify>,
 }
@@ -246,11 +243,12 @@ impl Listener {
         while !self.asked.is_closed() {
             let started = Instant::now();
             match self.subscribe().await {
-                Ok(Subscribed { connected, ended }) => {
+                Ok(Subscribed { connected, ear, ended }) => {
                     self.says.send_replace(true);
                     // What ended while nobody listened was not heard.
                     self.watched.wake_all();
-                    self.listen(&connected, &ended).await;
+                    self.listen(&connected, &ear, &ended).await;
+                    drop(ear);
                     self.says.send_replace(false);
                     self.watched.wake_all();
                 }
@@ -280,7 +278,9 @@ impl Listener {
     /// A connection that hears what is watched, and what tells its end.
     async fn subscribe(&self) -> Result<Subscribed, StoreError> {
         let ended = Arc::new(Notify::new());
-        let on_push = hear(Arc::clone(&self.watched), Arc::clone(&ended), self.again.clone());
+        let ear = self.watched.freed.open();
+        let watched = Arc::clone(&self.watched);
+        let on_push = hear(watched, ear.connection(), Arc::clone(&ended), self.again.clone());
         let mut connected = self.links.target().connect(self.links.timeouts(), on_push).await?;
         self.links.follow()?;
         match (&mut connected.connection, self.publish) {
@@ -302,14 +302,14 @@ impl Listener {
             }
         }
         .map_err(super::target::connect_error)?;
-        if !lock(&self.watched.freed).is_empty() {
-            hear_freed(&mut connected.connection).await;
+        if !self.watched.freed.is_empty() {
+            hear_freed(&mut connected.connection, &self.watched.freed, ear.connection()).await;
         }
-        Ok(Subscribed { connected, ended })
+        Ok(Subscribed { connected, ear, ended })
     }
 
     /// Does what is asked until the connection ends. Nothing that is asked waits for another.
-    async fn listen(&mut self, connected: &Connected, ended: &Arc<Notify>) {
+    async fn listen(&mut self, connected: &Connected, ear: &Ear, ended: &Arc<Notify>) {
         let Connected { connection, generation } = connected;
         let links = Arc::clone(&self.links);
         let mut ping_at = tokio::time::Instant::now() + PING_EVERY;
@@ -321,16 +321,17 @@ impl Listener {
             match race(over, asked).await {
                 First::Left(_) | First::Right(First::Left(None)) => return,
                 First::Right(First::Left(Some(request))) => {
-                    let watched = Arc::clone(&self.watched);
+                    let (watched, number) = (Arc::clone(&self.watched), ear.connection());
                     tokio::spawn(async move {
-                        if request.perform(&mut connection, &watched).await.is_err() {
+                        if request.perform(&mut connection, number, &watched).await.is_err() {
                             ended.notify_one();
                         }
                     });
                 }
                 First::Right(First::Right(())) => {
                     ping_at += PING_EVERY;
-                    if self.watched.any() {
+                    // An instance that answers from its cache sends nothing, and must hear of a new master too.
+                    if self.watched.any() || !self.watched.freed.is_empty() {
                         self.links.mark_used();
                     }
                     tokio::spawn(async move {
@@ -349,10 +350,11 @@ impl Request {
     async fn perform(
         self,
         connection: &mut Connection,
+        number: u64,
         watched: &Watched,
     ) -> Result<(), redis::RedisError> {
         if let Self::HearFreed = self {
-            hear_freed(connection).await;
+            hear_freed(connection, &watched.freed, number).await;
             return Ok(());
         }
         let Connection::Cluster(cluster) = connection else { return Ok(()) };
@@ -378,15 +380,19 @@ impl Request {
     }
 }
 
-/// Hears which records operators free. An access list may not allow it: then renewals find out.
-async fn hear_freed(connection: &mut Connection) {
+/// Hears which records operators free. An access list may not allow it: then renewals find out, and no
+/// answer is kept in this process.
+async fn hear_freed(connection: &mut Connection, freed: &Hearing, number: u64) {
     let heard = match connection {
         Connection::Single(single) => single.connection().subscribe(FREED).await,
         Connection::Cluster(cluster) => cluster.subscribe(FREED).await,
         Connection::Given(_) => Ok(()),
     };
-    if let Err(error) = heard {
-        tracing::debug!(target: "idempotent", %error, "freed records are not heard of");
+    match heard {
+        Ok(()) => freed.listens(number),
+        Err(error) => {
+            tracing::debug!(target: "idempotent", %error, "freed records are not heard of");
+        }
     }
 }
 
@@ -400,13 +406,14 @@ fn request(requests: &mpsc::WeakUnboundedSender<Request>, request: Request) {
 /// Wakes who waits for what is pushed.
 fn hear(
     watched: Arc<Watched>,
+    connection: u64,
     ended: Arc<Notify>,
     again: mpsc::WeakUnboundedSender<Request>,
 ) -> OnPush {
     Arc::new(move |PushInfo { kind, data }| match kind {
         PushKind::Message if data.first().and_then(text) == Some(FREED) => {
             if let Some(key) = data.get(1).and_then(text) {
-                watched.freed(key);
+                watched.freed.freed(key);
             }
         }
         PushKind::Message => {
@@ -427,7 +434,10 @@ fn hear(
                 request(&again, Request::Resubscribe(name.to_owned()));
             }
         }
-        PushKind::Disconnection => ended.notify_one(),
+        PushKind::Disconnection => {
+            watched.freed.lost(connection);
+            ended.notify_one();
+        }
         _ => {}
     })
 }

@@ -2,6 +2,7 @@
 
 use super::gate::{Barrier, Gate};
 use super::script::{Plan, Script};
+use super::told::Told;
 use super::{Fault, Verb};
 use crate::key::RecordKey;
 use crate::store::{
@@ -43,6 +44,8 @@ use tokio::task::yield_now;
 pub struct FaultStore {
     inner: Arc<dyn Store>,
     script: Arc<Script>,
+    /// Those whom it tells of freed records, if it does.
+    told: Option<Arc<Told>>,
     local: bool,
 }
 
@@ -54,7 +57,7 @@ impl FaultStore {
 
     /// Wraps a store that is shared with other code.
     pub fn around(store: Arc<dyn Store>) -> Self {
-        Self { inner: store, script: Arc::default(), local: false }
+        Self { inner: store, script: Arc::default(), told: None, local: false }
     }
 
     /// Says that it is local if the wrapped store does, and answers at once unless a fault or a
@@ -62,6 +65,33 @@ impl FaultStore {
     #[must_use]
     pub fn local(mut self) -> Self {
         self.local = self.inner.is_local();
+        self
+    }
+
+    /// Tells all instances on it of every record that is freed, as a [`ReplayCache`](crate::ReplayCache)
+    /// needs it. For a store that only this process uses.
+    ///
+    /// ```
+    /// use idempotent_runtime::store::MemoryStore;
+    /// use idempotent_runtime::testing::{FaultStore, Verb};
+    /// use idempotent_runtime::{Error, Idempotency, Mode, ReplayCache};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = FaultStore::new(MemoryStore::new()).telling();
+    /// let cache = ReplayCache::new();
+    /// let idem = Idempotency::builder().store(store.clone()).replay_cache(cache).build()?;
+    /// for _ in 0..3 {
+    ///     let answer: Result<u8, Error> =
+    ///         idem.operation("o").key(1).mode(Mode::Strong).run(async { Ok(7) }).await;
+    ///     assert_eq!(answer?, 7);
+    /// }
+    /// assert_eq!(store.calls(Verb::Begin), 1);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn telling(mut self) -> Self {
+        self.told = Some(Arc::default());
         self
     }
 
@@ -161,6 +191,17 @@ impl FaultStore {
         let barrier = Arc::<Barrier>::default();
         self.script.change(verb, |lines| lines.after = Some(Arc::clone(&barrier)));
         Gate::new(barrier)
+    }
+
+    /// Loses the notifications of freed records from now on, as a subscription that is cut does: a
+    /// [`ReplayCache`](crate::ReplayCache) is emptied. For a store that is [telling](Self::telling).
+    pub fn lose_freed(&self) {
+        self.told.iter().for_each(|told| told.lose());
+    }
+
+    /// Tells of freed records again, after [`lose_freed`](Self::lose_freed).
+    pub fn tell_freed(&self) {
+        self.told.iter().for_each(|told| told.listen());
     }
 
     /// Lets the calls that met [`Fault::Late`] take effect, in their order. Returns how many.
@@ -312,11 +353,19 @@ impl Store for FaultStore {
         self.inner.timeout()
     }
 
-    fn on_freed(&self, told: Freed) {
-        self.inner.on_freed(told);
+    fn on_freed(&self, listener: Freed) {
+        match &self.told {
+            Some(told) => told.add(listener),
+            None => self.inner.on_freed(listener),
+        }
+    }
+
+    fn tells_all_freed(&self) -> bool {
+        self.told.is_some() || self.inner.tells_all_freed()
     }
 
     fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {
+        self.told.iter().for_each(|told| told.freed(key));
         self.inner.announce_freed(key)
     }
 
