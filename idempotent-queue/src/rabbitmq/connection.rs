@@ -1,12 +1,13 @@
 //! Connections that are made again after they have broken.
 
+use super::channel::OwnedChannel;
 use super::failure::Failure;
 use futures_util::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use lapin::protocol::{AMQPClass, connection, parse_class};
 use lapin::tcp::{AMQPUriTcpExt as _, AsyncTcpStream};
 use lapin::types::AMQPValue;
 use lapin::uri::{AMQPScheme, AMQPUri};
-use lapin::{Channel, Connection, ConnectionProperties};
+use lapin::{Connection, ConnectionProperties};
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher as _, RandomState};
@@ -70,6 +71,11 @@ impl Target {
             connected.map_err(|error| Failure::Unreachable { address: self.address(), error })
         })
         .await
+    }
+
+    async fn open_channel(&self, connection: &Connection) -> Result<OwnedChannel, Failure> {
+        let channel = self.in_time(connection.create_channel()).await?;
+        Ok(OwnedChannel::new(channel, self.limit))
     }
 
     /// The first number of the server's version, which the client library does not tell: it is part of the
@@ -141,12 +147,12 @@ impl Link {
 
     /// A new channel, on a new connection if the last one has broken. Makes one attempt, after the pause
     /// that the last failed one has left.
-    pub(super) async fn channel(&self) -> Result<Channel, Failure> {
+    pub(super) async fn channel(&self) -> Result<OwnedChannel, Failure> {
         let mut state = self.state.lock().await;
         if let Some(connection) = &state.connection
             && connection.status().connected()
         {
-            match self.target.in_time(connection.create_channel()).await {
+            match self.target.open_channel(connection).await {
                 // It broke at this moment.
                 Err(Failure::Client(_)) if !connection.status().connected() => {}
                 channel => return channel,
@@ -160,7 +166,7 @@ impl Link {
             Ok(connection) => {
                 (state.failures, state.retry_at) = (0, None);
                 let connection = state.connection.insert(connection);
-                self.target.in_time(connection.create_channel()).await
+                self.target.open_channel(connection).await
             }
             Err(failure) => {
                 state.retry_at = Some(Instant::now() + pause(state.failures));

@@ -1,6 +1,7 @@
 //! The deliveries of a queue.
 
 use super::RabbitMq;
+use super::channel::OwnedChannel;
 use super::delivery::RabbitMqDelivery;
 use super::failure::Failure;
 use super::limits;
@@ -10,7 +11,7 @@ use crate::{Deliveries, PrepareError, Prepared, QueueError, Terms};
 use futures_util::StreamExt as _;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use lapin::{Acker, Channel, Consumer};
+use lapin::{Acker, Consumer};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -174,7 +175,7 @@ impl fmt::Debug for RabbitMqDeliveries {
 pub(super) struct Session {
     pub(super) rabbit: RabbitMq,
     pub(super) topology: Topology,
-    channel: Channel,
+    channel: OwnedChannel,
     runtime: Handle,
 }
 

@@ -47,6 +47,7 @@
 //! memory stops reading from those that publish. Each is made when it is needed, and again, after a pause
 //! that grows, when it has broken.
 
+mod channel;
 mod connection;
 mod deliveries;
 mod delivery;

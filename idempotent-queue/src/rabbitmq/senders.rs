@@ -1,11 +1,12 @@
 //! Channels for messages that have to be confirmed.
 
+use super::channel::OwnedChannel;
 use super::connection::Link;
 use super::failure::Failure;
 use crate::PublishError;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
-use lapin::{BasicProperties, Channel, Confirmation};
+use lapin::{BasicProperties, Confirmation};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
@@ -20,7 +21,7 @@ const MOST_CHANNELS: usize = 64;
 /// message if the broker confirms several at once. A message that no queue took would pass for confirmed.
 pub(super) struct Senders {
     link: Link,
-    idle: Mutex<Vec<Channel>>,
+    idle: Mutex<Vec<OwnedChannel>>,
     permits: Semaphore,
 }
 
@@ -83,7 +84,7 @@ impl Senders {
         }
     }
 
-    async fn channel(&self) -> Result<Channel, Failure> {
+    async fn channel(&self) -> Result<OwnedChannel, Failure> {
         loop {
             // The guard ends with the statement, before anything is waited for.
             let idle = self.idle().pop();
@@ -98,7 +99,7 @@ impl Senders {
         Ok(channel)
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Channel>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<OwnedChannel>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

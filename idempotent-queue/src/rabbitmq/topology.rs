@@ -1,11 +1,11 @@
 //! The queues around a queue.
 
+use super::channel::OwnedChannel;
 use super::connection::Link;
 use super::failure::{Failure, Refusal};
 use super::limits::UNLIMITED;
 use super::properties::short;
 use crate::{PrepareError, QueueError};
-use lapin::Channel;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use std::collections::HashMap;
@@ -219,7 +219,7 @@ fn text(value: &str) -> AMQPValue {
 /// Declarations on a channel, or on another one, since the broker closes a channel with each refusal.
 pub(super) struct Declarations<'a> {
     pub(super) link: &'a Link,
-    pub(super) channel: Option<Channel>,
+    pub(super) channel: Option<OwnedChannel>,
 }
 
 impl Declarations<'_> {

@@ -121,6 +121,22 @@ async fn connections_that_were_closed_are_made_again() {
     }
 }
 
+/// The channel of a source that is dropped ends in the background, about when the connection of the publishers is closed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_close_while_channels_do() {
+    let queue = Queue::open().await;
+    let publisher = queue.rabbit.publisher();
+    for number in 0..50_u8 {
+        let sent = Outgoing::new(&*queue.name, number.to_string(), [number]);
+        publisher.publish(&sent).await.unwrap();
+        let mut deliveries = queue.deliveries();
+        in_time(deliveries.next()).await.unwrap().unwrap().ack().await.unwrap();
+        drop(deliveries);
+        queue.rabbit.close().await.unwrap();
+    }
+    assert_eq!(queue.ready(&queue.name).await, Some(0));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_is_killed_loses_nothing_and_is_found_again() {
     const MESSAGES: usize = 40;
