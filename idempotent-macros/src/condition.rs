@@ -4,7 +4,7 @@
 //! `Result`. So the compiler decides, and the text that it shows is about the function at hand, which a
 //! trait of the runtime knows nothing of.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
 
 /// A requirement on one type of the user's, with the text for a type that does not meet it.
@@ -42,61 +42,6 @@ impl Condition {
         };
         let declared = self.declared(&bounds, &header, span);
         quote_spanned!(span=> { #declared __IdempotentCondition::__idempotent_met(#reference) })
-    }
-
-    /// A check that a constant, whose type is the witness `type_of`, is a duration. As with hooks, what the
-    /// runtime says of it at the same `span` is no second error.
-    pub(crate) fn on_duration(
-        &self,
-        private: &TokenStream,
-        type_of: &TokenStream,
-        span: Span,
-    ) -> TokenStream {
-        let [what, help] = [&self.what, &self.help].map(|text| escaped(text));
-        let label = &self.label;
-        let duration = quote_spanned!(span=> #private::IsDuration<Value = ::core::time::Duration>);
-        quote_spanned! {span=>
-            #[diagnostic::on_unimplemented(message = #what, label = #label, note = #help)]
-            trait __IdempotentCondition: #duration {}
-            #[diagnostic::do_not_recommend]
-            impl<__IdempotentT: #duration> __IdempotentCondition for __IdempotentT {}
-            const fn __idempotent_check<__IdempotentT: __IdempotentCondition>(
-                _: ::core::marker::PhantomData<__IdempotentT>,
-            ) {
-            }
-            __idempotent_check(#type_of);
-        }
-    }
-
-    /// A check of `__idempotent_hook` against `check`, a trait of the runtime. That is a supertrait, and what the
-    /// runtime says of it at the same `span` is no second error.
-    pub(crate) fn on_hook(&self, private: &TokenStream, check: &Ident, span: Span) -> TokenStream {
-        let [what, help] = [&self.what, &self.help].map(|text| escaped(text));
-        let label = &self.label;
-        quote_spanned! {span=>
-            {
-                #[diagnostic::on_unimplemented(message = #what, label = #label, note = #help)]
-                trait __IdempotentCondition<__IdempotentT, __IdempotentImpl>:
-                    #private::#check<__IdempotentT, __IdempotentImpl>
-                {
-                }
-                #[diagnostic::do_not_recommend]
-                impl<__IdempotentT, __IdempotentImpl, __IdempotentF>
-                    __IdempotentCondition<__IdempotentT, __IdempotentImpl> for __IdempotentF
-                where
-                    __IdempotentF: #private::#check<__IdempotentT, __IdempotentImpl>,
-                {
-                }
-                fn __idempotent_check<__IdempotentT, __IdempotentE, __IdempotentImpl, __IdempotentF>(
-                    _: &#private::AnswerPolicy<__IdempotentT, __IdempotentE>,
-                    _: __IdempotentF,
-                ) where
-                    __IdempotentF: __IdempotentCondition<__IdempotentT, __IdempotentImpl>,
-                {
-                }
-                __idempotent_check(&__idempotent_returns, __idempotent_hook);
-            }
-        }
     }
 
     /// A trait and its only impl. `Met` is the type itself. Without the impl, `Met` is an error that has

@@ -75,7 +75,6 @@ fn implementation(input: &DeriveInput) -> TokenStream {
         #errors
         #[automatically_derived]
         #[allow(#allowed deprecated)]
-        #[diagnostic::do_not_recommend]
         impl #generics #runtime::KeyPart for #name #arguments #condition {
             fn encode(&self, #key: &mut #runtime::key::KeyWriter) {
                 #body

@@ -161,7 +161,7 @@ impl<'a> Expansion<'a> {
         let mut first = None;
         let mut all: Vec<TokenStream> = Vec::new();
         for path in key.paths() {
-            for condition in self.function.conditions(&path.root) {
+            if let Some(condition) = self.function.condition(&path.root) {
                 first.get_or_insert_with(|| path.root.to_string());
                 if !all.iter().any(|known| known.to_string() == condition.to_string()) {
                     all.push(condition);

@@ -6,6 +6,7 @@
 use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
 use crate::function::result_types;
+use crate::validate::returns::is_primitive;
 
 /// Crates with errors that functions return as they are.
 const CRATES: [&str; 14] = [
@@ -64,9 +65,17 @@ pub(crate) fn response(returns: &Type) -> Option<&Type> {
     let last = last_segment(value).filter(|last| is_one_of(&["Json", "Html", "Form"], last))?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     match arguments.args.first()? {
-        GenericArgument::Type(inside) => Some(inside),
+        GenericArgument::Type(inside) => Some(inside).filter(|inside| !may_be_constant(inside)),
         _ => None,
     }
+}
+
+/// Returns `true` for a name alone that does not look like that of a type: `N` of a user's own `Form<N>`.
+fn may_be_constant(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
+    let Some(name) = path.path.get_ident().map(ToString::to_string) else { return false };
+    let is_camel_case = name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
+    !is_camel_case && !is_primitive(&name)
 }
 
 fn is_one_of(names: &[&str], segment: &PathSegment) -> bool {
@@ -113,5 +122,8 @@ mod tests {
         let ty = parse_quote!(Result<axum::Json<Order>, Error>);
         assert_eq!(response(&ty), Some(&parse_quote!(Order)));
         assert_eq!(response(&parse_quote!(Result<Order, Error>)), None);
+        assert!(response(&parse_quote!(Result<Json<u64>, Error>)).is_some());
+        assert_eq!(response(&parse_quote!(Result<Form<N>, Error>)), None);
+        assert_eq!(response(&parse_quote!(Result<Form<PAGES>, Error>)), None);
     }
 }

@@ -4,7 +4,8 @@
 //! [`Condition`] has the text for one.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
-use syn::{GenericArgument, PathArguments, Type};
+use syn::visit_mut::{self, VisitMut};
+use syn::{GenericArgument, Path, PathArguments, Type, parse_quote};
 
 use crate::condition::Condition;
 use crate::function::Function;
@@ -105,9 +106,9 @@ pub(crate) fn condition(
     if path.root == "self" {
         return Some(whole_self(name, key, function));
     }
-    let ty = function.type_of(&path.root)?;
-    let no_key = NoKey::of(ty)?;
-    let (root, ty) = (&path.root, type_source(ty));
+    let parameter = function.type_of(&path.root)?;
+    let no_key = NoKey::of(parameter)?;
+    let (root, ty) = (&path.root, type_source(parameter));
     let help = match no_key {
         NoKey::Option if key.is_template() => format!("refuse a call without it: `{{{root}?}}`"),
         NoKey::Option => format!("refuse a call without it: `{name} = \"{root}?\"`"),
@@ -121,13 +122,41 @@ pub(crate) fn condition(
         NoKey::Float(float) => {
             format!("take integers, such as cents: `{root}: {}`", ty.replace(float, "u64"))
         }
-        NoKey::Unordered(unordered, ordered) => {
-            let ordered = format!("std::collections::{ordered}");
-            let ty = ty.replace(&format!("std::collections::{unordered}"), unordered);
-            format!("take an ordered one: `{root}: {}`", ty.replace(unordered, &ordered))
+        NoKey::Unordered(..) => {
+            format!("take an ordered one: `{root}: {}`", type_source(&in_order(parameter)))
         }
     };
     Some(no_key.condition(help))
+}
+
+/// The type with an ordered collection of the standard library in the place of each unordered one. That has no
+/// parameter for a hasher.
+fn in_order(ty: &Type) -> Type {
+    struct InOrder;
+    impl VisitMut for InOrder {
+        fn visit_path_mut(&mut self, path: &mut Path) {
+            visit_mut::visit_path_mut(self, path);
+            let Some(last) = path.segments.last() else { return };
+            let (ordered, parameters) = match last.ident.to_string().as_str() {
+                "HashMap" => ("BTreeMap", 2),
+                "HashSet" => ("BTreeSet", 1),
+                _ => return,
+            };
+            let ordered = Ident::new(ordered, last.ident.span());
+            let mut arguments = last.arguments.clone();
+            if let PathArguments::AngleBracketed(arguments) = &mut arguments {
+                arguments.args =
+                    std::mem::take(&mut arguments.args).into_iter().take(parameters).collect();
+            }
+            *path = parse_quote!(std::collections::#ordered);
+            if let Some(last) = path.segments.last_mut() {
+                last.arguments = arguments;
+            }
+        }
+    }
+    let mut ty = ty.clone();
+    InOrder.visit_type_mut(&mut ty);
+    ty
 }
 
 /// The condition for `self` alone, which is a service more often than a request. The field in its help is one
@@ -151,14 +180,18 @@ fn whole_self(name: &str, key: &Key, function: &Function) -> Condition {
     }
 }
 
-/// The first field of `self` in the tokens.
+/// The first field of `self` in the tokens that is no service whose answer is awaited.
 fn field_of_self(tokens: TokenStream) -> Option<Ident> {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.to_string() == text);
     let is_call = |at| matches!(tokens.get(at), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
+    // `.insert(..).await`: a client of something, and no key.
+    let is_awaited = |at: usize| is(at, ".") && is_call(at + 2) && is(at + 4, "await");
     tokens.iter().enumerate().find_map(|(at, token)| match token {
         TokenTree::Group(group) => field_of_self(group.stream()),
-        TokenTree::Ident(field) if at >= 2 && is(at - 1, ".") && !is_call(at + 1) => {
+        TokenTree::Ident(field)
+            if at >= 2 && is(at - 1, ".") && !is_call(at + 1) && !is_awaited(at + 1) =>
+        {
             (is(at - 2, "self") || is(at - 2, "__self")).then(|| field.clone())
         }
         _ => None,

@@ -24,8 +24,12 @@ pub(crate) fn method_of(root: &str, before: &str, method: &str, otherwise: &str)
 
 /// The tokens with another name in the place of `old`.
 pub(crate) fn renamed(tokens: TokenStream, old: &str, new: &str) -> TokenStream {
+    let named = |span| match new.strip_prefix("r#") {
+        Some(name) => Ident::new_raw(name, span),
+        None => Ident::new(new, span),
+    };
     let rename = |token: TokenTree| match token {
-        TokenTree::Ident(word) if word == old => TokenTree::Ident(Ident::new(new, word.span())),
+        TokenTree::Ident(word) if word == old => TokenTree::Ident(named(word.span())),
         TokenTree::Group(group) => {
             Group::new(group.delimiter(), renamed(group.stream(), old, new)).into()
         }

@@ -3,13 +3,11 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{ExprPath, Type, parse_quote_spanned};
+use syn::{Type, parse_quote_spanned};
 
 use super::{Expansion, value};
-use crate::condition::Condition;
 use crate::foreign;
 use crate::function::result_types;
-use crate::source::{source, type_source};
 use crate::validate::returns;
 use crate::value::{FunctionPath, Mode};
 
@@ -90,45 +88,9 @@ impl Expansion<'_> {
             true => quote_spanned!(span=> #private::FinalErrors::of(#policy).searched()),
             false => policy,
         };
-        let check = self
-            .hook_condition(name, path)
-            .map(|(condition, check)| condition.on_hook(&private, &Ident::new(check, span), span));
         quote_spanned! {span=>
             let __idempotent_hook = #path;
-            #check
             let __idempotent_returns = #policy;
         }
-    }
-
-    /// The condition for a function of the user's, with its own name, and the trait of the runtime that checks it.
-    /// Errors of an alias have no name here.
-    fn hook_condition(&self, name: &str, path: &ExprPath) -> Option<(Condition, &'static str)> {
-        let returns = self.function.returns();
-        let (value, _) =
-            result_types(&returns).filter(|_| self.function.returns_opaque().is_none())?;
-        let (value, path) = (type_source(value), source(path));
-        let function = path.rsplit("::").next().unwrap_or(&path).trim();
-        let (what, help, check) = match name {
-            "expire_with" => (
-                format!("`{path}` is not a function from `&{value}` to `std::time::Duration`"),
-                format!(
-                    "it gets the value of `Ok` by reference, and is not async: `fn {function}(value: &{value}) \
-                     -> std::time::Duration`; a number of seconds goes into \
-                     `std::time::Duration::from_secs(..)`; the request is out of reach: return what \
-                     `{function}` has to know of it as part of the value"
-                ),
-                "Retention",
-            ),
-            "on_replay" => (
-                format!("`{path}` is not a function of `&{value}` that returns nothing"),
-                format!(
-                    "it gets the value of `Ok` by reference and not the `Result`: `fn {function}(value: \
-                     &{value})`; an `async fn` is not awaited: remove `async`"
-                ),
-                "Replayed",
-            ),
-            _ => return None,
-        };
-        Some((Condition { what, label: "this is `{Self}`".to_owned(), help }, check))
     }
 }

@@ -6,8 +6,6 @@ use syn::Expr;
 use syn::ext::IdentExt;
 
 use super::{Expansion, value};
-use crate::condition::Condition;
-use crate::source::source;
 use crate::value::{Flag, Message, OperationName, variant};
 
 impl Expansion<'_> {
@@ -31,21 +29,18 @@ impl Expansion<'_> {
             quote_spanned!(*span=> #private::#ty::#variant)
         };
         let settings = [
-            ("expire", value(&args.expire).map(|time| self.time("expire", time, time.constant()))),
+            ("expire", value(&args.expire).map(|time| self.time(time, time.constant()))),
             ("mode", value(&args.mode).map(|mode| one_of("Mode", variant(mode)))),
             (
                 "message",
                 value(&args.message).and_then(Message::fixed).map(|text| match text {
                     Expr::Lit(text) => text.to_token_stream(),
-                    constant => self.constant("text", constant, None),
+                    constant => self.constant("text", constant),
                 }),
             ),
-            ("wait", value(&args.wait).map(|time| self.time("wait", time, time.constant()))),
-            ("lease", value(&args.lease).map(|time| self.time("lease", time, time.constant()))),
-            (
-                "max_run",
-                value(&args.max_run).map(|time| self.time("max_run", time, time.constant())),
-            ),
+            ("wait", value(&args.wait).map(|time| self.time(time, time.constant()))),
+            ("lease", value(&args.lease).map(|time| self.time(time, time.constant()))),
+            ("max_run", value(&args.max_run).map(|time| self.time(time, time.constant()))),
             ("abandon", value(&args.abandon).map(|policy| one_of("Abandon", variant(policy)))),
             (
                 "on_store_error",
@@ -75,12 +70,9 @@ impl Expansion<'_> {
         }
     }
 
-    fn time(&self, name: &str, time: &impl ToTokens, constant: Option<&Expr>) -> TokenStream {
+    fn time(&self, time: &impl ToTokens, constant: Option<&Expr>) -> TokenStream {
         match constant {
-            Some(constant @ Expr::Path(_)) => {
-                self.constant("duration", constant, Some(&named_duration(name, constant)))
-            }
-            Some(constant) => self.constant("duration", constant, None),
+            Some(constant) => self.constant("duration", constant),
             None => time.to_token_stream(),
         }
     }
@@ -89,7 +81,7 @@ impl Expansion<'_> {
     ///
     /// The witness of the type has exactly the span of the constant: the compiler reports the type
     /// for both, and drops the second report if it is at the same place.
-    fn constant(&self, check: &str, constant: &Expr, named: Option<&Condition>) -> TokenStream {
+    fn constant(&self, check: &str, constant: &Expr) -> TokenStream {
         let tokens: Vec<_> = constant.to_token_stream().into_iter().collect();
         let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else {
             return TokenStream::new();
@@ -102,26 +94,6 @@ impl Expansion<'_> {
         let span = self.span.located_at(first.span());
         let check = Ident::new(check, span);
         let root = self.runtime.private(span);
-        let type_of = quote!(#private::#type_of #inside);
-        let checked = quote_spanned!(span=> #root::#check(#type_of, #constant));
-        match named.map(|condition| condition.on_duration(&root, &type_of, span)) {
-            Some(condition) => quote_spanned!(span=> { #condition #checked }),
-            None => checked,
-        }
-    }
-}
-
-/// The condition for a constant that the user names as a time.
-fn named_duration(name: &str, constant: &Expr) -> Condition {
-    let constant = source(constant);
-    Condition {
-        what: format!("`{name}` takes a `std::time::Duration`, and `{constant}` is none"),
-        label: "this is `{Self}`".to_owned(),
-        help: format!(
-            "for a `u64` of seconds: `{name} = std::time::Duration::from_secs({constant})`; of milliseconds: \
-             `{name} = std::time::Duration::from_millis({constant})`; another integer goes in as `{constant} as \
-             u64`; or write the time itself, with its unit and in quotes; a time that is known only at run time \
-             belongs in an `idempotent_runtime::Config`"
-        ),
+        quote_spanned!(span=> #root::#check(#private::#type_of #inside, #constant))
     }
 }

@@ -13,17 +13,27 @@ impl Function {
         self.attrs.iter().any(is_macro)
     }
 
-    /// The conditions under which there is a parameter of this name: `windows` for `#[cfg(windows)]`.
-    pub(crate) fn conditions(&self, name: &Ident) -> Vec<TokenStream> {
-        let attrs = self.sig.inputs.iter().find_map(|input| match input {
+    /// The condition under which there is a parameter of this name: `windows` for `#[cfg(windows)]`, and
+    /// `any(windows, unix)` for one of each.
+    pub(crate) fn condition(&self, name: &Ident) -> Option<TokenStream> {
+        let inputs = self.sig.inputs.iter().filter_map(|input| match input {
             FnArg::Typed(typed) if pattern::names(&typed.pat).contains(name) => Some(&typed.attrs),
             _ => None,
         });
-        let conditions = attrs.into_iter().flatten().filter_map(|attr| {
-            let list = attr.meta.require_list().ok().filter(|list| list.path.is_ident("cfg"))?;
-            Some(list.tokens.clone())
+        let conditions = inputs.map(|attrs| {
+            let conditions: Vec<_> = attrs.iter().filter_map(cfg).collect();
+            match conditions.as_slice() {
+                [] => None,
+                [only] => Some(only.clone()),
+                all => Some(quote!(all(#(#all),*))),
+            }
         });
-        conditions.collect()
+        let conditions = conditions.collect::<Option<Vec<_>>>()?;
+        match conditions.as_slice() {
+            [] => None,
+            [only] => Some(only.clone()),
+            any => Some(quote!(any(#(#any),*))),
+        }
     }
 
     /// The function as it was, without doc comments and marks on its parameters: the compiler would
@@ -46,6 +56,12 @@ impl Function {
             false => item.clone(),
         }
     }
+}
+
+/// `windows` of `#[cfg(windows)]`.
+fn cfg(attr: &Attribute) -> Option<TokenStream> {
+    let list = attr.meta.require_list().ok().filter(|list| list.path.is_ident("cfg"))?;
+    Some(list.tokens.clone())
 }
 
 /// The argument that an attribute of a parameter stands for: `key` for `#[key]`.

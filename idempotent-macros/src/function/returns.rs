@@ -5,6 +5,7 @@ use syn::visit::Visit;
 use syn::{GenericArgument, PathArguments, ReturnType, Token, Type, TypeParamBound, token};
 
 use super::{Function, Shape};
+use crate::source::source;
 
 impl Function {
     /// `T` in the return type `impl Future<Output = T>`, or in a box of one.
@@ -55,8 +56,9 @@ impl Function {
     pub(crate) fn own_error(&self) -> Option<String> {
         let returns = self.returns();
         let (_, Type::Path(error)) = result_types(&returns)? else { return None };
-        let error = error.path.get_ident()?.to_string();
-        (!matches!(error.as_str(), "Error" | "String")).then_some(error)
+        let last = &error.path.segments.last()?.ident;
+        let is_plain = error.path.segments.iter().all(|segment| segment.arguments.is_empty());
+        (is_plain && last != "Error" && last != "String").then(|| source(error))
     }
 
     /// The type parameter that `ty` is, if no trait bounds it but some of the standard library.

@@ -31,18 +31,30 @@ impl Function {
             _ => None,
         };
         let stmts: String = stmts.iter().map(|stmt| format!("{} ", statement(stmt))).collect();
-        let function = format!("{} -> {returns} {{ {stmts}{} }}", self.head(), end(last.as_ref())?);
+        let head = self.head(Some(returns));
+        let function = format!("{head} {{ {stmts}{} }}", end(last.as_ref())?);
         let is_short = function.len() <= LONGEST && !function.contains('\n');
         is_short.then_some(function)
     }
 
-    /// `pub async fn create(id: u64)`, without the return type.
-    pub(crate) fn head(&self) -> String {
+    /// `pub async fn create(id: u64) -> Result<u64, Error>`, with this return type: async, and neither `const` nor
+    /// `extern`.
+    pub(crate) fn head(&self, returns: Option<&str>) -> String {
         let mut sig = self.sig.clone();
-        sig.output = ReturnType::Default;
+        (sig.constness, sig.abi) = (None, None);
         sig.asyncness = Some(Default::default());
+        sig.output = ReturnType::Default;
+        // It stands behind the return type.
+        let condition = sig.generics.where_clause.take();
         let vis = &self.vis;
-        signature_source(&quote!(#vis #sig))
+        let mut head = signature_source(&quote!(#vis #sig));
+        if let Some(returns) = returns {
+            head.push_str(&format!(" -> {returns}"));
+        }
+        if let Some(condition) = condition {
+            head.push_str(&format!(" {}", signature_source(&condition)));
+        }
+        head
     }
 
     /// The body that `#[async_trait]` has put into a statement, with its braces, if it is short.
@@ -73,12 +85,12 @@ fn statements(body: TokenStream) -> Option<Vec<Stmt>> {
 }
 
 fn statement(stmt: &Stmt) -> String {
-    source(stmt).replace(" ;", ";").replace("! (", "!(")
+    source(stmt).replace("! (", "!(")
 }
 
 /// Help text for an expression.
 pub(crate) fn shown(expr: &impl ToTokens) -> String {
-    source(expr).replace(" ;", ";")
+    source(expr)
 }
 
 /// Returns `true` if the tokens have a `return` in them.

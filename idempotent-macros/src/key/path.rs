@@ -345,7 +345,9 @@ pub(super) fn example(name: &Ident) -> &'static str {
 /// The parameter that a path starts from, or `req` where there is none.
 fn root_of(path: &str) -> &str {
     let path = path.trim_start_matches(['&', '*', '(', ' ']).trim_start_matches("mut ");
-    let end = path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
+    let raw = if path.starts_with("r#") { 2 } else { 0 };
+    let name = &path[raw..];
+    let end = raw + name.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(name.len());
     match &path[..end] {
         "" => "req",
         root => root,

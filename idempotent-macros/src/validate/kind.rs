@@ -39,22 +39,21 @@ pub(super) fn validate(function: &Function, written: &TokenStream) -> syn::Resul
             return Err(mistake(attribute, what, help));
         }
         let what = format!("`{name}` is not async");
-        let head = function.head();
         let help = match (function.future_output(), &sig.output) {
             (Some(output), _) => {
                 let output = type_source(&output);
                 match function.rewritten(&output, |last| Some(returns::awaited(last?))) {
                     Some(whole) => format!("`{whole}`"),
                     None => {
-                        format!("`{head} -> {output}`, with `.await` on the future in the body")
+                        let head = function.head(Some(&output));
+                        format!("`{head}`, with `.await` on the future in the body")
                     }
                 }
             }
-            (None, ReturnType::Type(_, ty)) => format!("`{head} -> {}`", type_source(ty)),
+            (None, ReturnType::Type(..)) => format!("`{}`", async_head(function)),
             (None, ReturnType::Default) => {
-                format!(
-                    "`{head} -> Result<(), idempotent_runtime::Error>`, with `Ok(())` at the end"
-                )
+                let head = function.head(Some("Result<(), idempotent_runtime::Error>"));
+                format!("`{head}`, with `Ok(())` at the end")
             }
         };
         return Err(mistake(sig.fn_token, what, help));
@@ -64,9 +63,8 @@ pub(super) fn validate(function: &Function, written: &TokenStream) -> syn::Resul
 
 /// `async fn create(id: u64) -> Result<u64, Error>`.
 fn async_head(function: &Function) -> String {
-    let head = function.head().replace("const ", "").replace("extern \"C\" ", "");
     match &function.sig.output {
-        ReturnType::Type(_, ty) => format!("{head} -> {}", type_source(ty)),
-        ReturnType::Default => head,
+        ReturnType::Type(_, ty) => function.head(Some(&type_source(ty))),
+        ReturnType::Default => function.head(None),
     }
 }

@@ -85,12 +85,24 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         let owned = answers.and_then(|(value, error)| {
             let owned = type_source(&function::owned(value)?);
             let result = format!("Result<{owned}, {}>", type_source(error));
-            let end = |value: &Expr| format!("Ok({}.to_owned())", shown(value));
-            Some(match value {
-                Type::Reference(_) => {
-                    rewritten(function, &result, end, "with `.to_owned()` on the value")
+            // The elements of a slice stay what they are only if they own what they have.
+            let method = match value {
+                Type::Reference(reference) => match &*reference.elem {
+                    Type::Slice(slice) if function::owned(&slice.elem).is_none() => Some("to_vec"),
+                    Type::Slice(_) => None,
+                    _ => Some("to_owned"),
+                },
+                _ => None,
+            };
+            Some(match method {
+                Some(method) => {
+                    let end = |value: &Expr| match value {
+                        Expr::Reference(_) => format!("Ok(({}).{method}())", shown(value)),
+                        value => format!("Ok({}.{method}())", shown(value)),
+                    };
+                    rewritten(function, &result, end, &format!("with `.{method}()` on the value"))
                 }
-                _ => format!("return an owned value: `{result}`"),
+                None => format!("return an owned value: `{result}`"),
             })
         });
         let owned = owned.unwrap_or_else(|| "return an owned value".to_owned());
@@ -136,8 +148,9 @@ pub(crate) fn condition(function: &Function) -> Option<Condition> {
     let returns = function.returns();
     let Type::Path(path) = &returns else { return None };
     let name = last_name(&returns)?;
-    let is_std = path.qself.is_none() && path.path.get_ident().is_some() && is_primitive(name)
-        || path.path.segments.len() == 1 && PLAIN.iter().any(|plain| name == plain);
+    let is_std =
+        path.qself.is_none() && path.path.get_ident().is_some() && is_primitive(&name.to_string())
+            || path.path.segments.len() == 1 && PLAIN.iter().any(|plain| name == plain);
     let is_made = || match function.last_expression() {
         Some(Expr::Call(call)) => match &*call.func {
             Expr::Path(path) => path.path.get_ident() == Some(name),
@@ -170,11 +183,10 @@ fn last_segment(ty: &Type) -> Option<&syn::PathSegment> {
 /// Types of the standard library that are in every prelude.
 const PLAIN: [&str; 4] = ["String", "Vec", "Option", "Box"];
 
-fn is_primitive(name: &Ident) -> bool {
+pub(crate) fn is_primitive(name: &str) -> bool {
     [
-        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16",
-        "u32", "u64", "u128", "usize",
+        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "str", "u8",
+        "u16", "u32", "u64", "u128", "usize",
     ]
-    .iter()
-    .any(|primitive| name == primitive)
+    .contains(&name)
 }
