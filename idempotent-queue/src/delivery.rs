@@ -13,7 +13,7 @@ use std::time::Duration;
 ///
 /// * MUST be safe to drop while it waits in [`next`](Self::next) or [`prepare`](Self::prepare), or before
 ///   that: no delivery is lost by it. A consumer waits for a `next` that it has begun until it is told to
-///   end; then it leaves it alone while it finishes its messages, and drops it;
+///   end; then it drops the wait, finishes its messages, and drops the source;
 /// * MUST connect again by itself: after an error it is asked again, after a pause that grows;
 /// * SHOULD NOT fetch far ahead of what it is asked for: a delivery that waits here waits for nobody
 ///   else.

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, Body, handle, in_time, message};
 use crate::watched::{Broker, Watched, WatchedDelivery};
-use idempotent_queue::memory::{MemoryDeliveries, MemoryDelivery};
+use idempotent_queue::memory::{MemoryDeliveries, MemoryDelivery, MemoryQueue};
 use idempotent_queue::{ConsumerState, Deliveries, Delivery, Message, QueueError, Reason};
 use idempotent_runtime::Error;
 use std::future::{Future, poll_fn, ready};
@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 use support::until;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::yield_now;
 
 /// The order in which a consumer drops its source and its deliveries.
@@ -283,7 +283,7 @@ async fn nothing_is_fetched_after_a_consumer_was_told_to_end() {
 #[tokio::test]
 async fn most_hands_end_that_have_nothing_to_do() {
     let bench = Bench::new();
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let gate = Arc::new(Semaphore::new(0));
     let opens = Arc::clone(&gate);
     for key in 0..1_000 {
         bench.queue.send(Message::new(key.to_string()));
@@ -372,4 +372,223 @@ async fn hands_lose_nothing_and_hold_no_more_than_they_may() {
         assert!(most.load(SeqCst) <= concurrency);
         consumes.abort();
     }
+}
+
+/// The hand of the message behind it is woken after the last wait of the first one, and its thread is blocked by the
+/// next message that the same hand takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_blocks_does_not_hold_up_a_message_whose_turn_has_come() {
+    let bench = Bench::new();
+    let (release, blocked) = mpsc::channel::<()>();
+    let blocked = Mutex::new(blocked);
+    let gate = Arc::new(Semaphore::new(0));
+    let opens = Arc::clone(&gate);
+    let handler = move |key: u32| {
+        if key == 3 {
+            let _ = blocked.lock().unwrap().recv();
+        }
+        let opens = Arc::clone(&opens);
+        async move {
+            if key == 1 {
+                opens.acquire().await.unwrap().forget();
+            }
+            Ok::<_, Error>(())
+        }
+    };
+    let of = |key: u32| Message::new(key.to_string()).with_header("customer", "a");
+    bench.queue.send(of(1));
+    bench.queue.send(of(2));
+    bench.queue.send(Message::new("3"));
+    let consumer = bench.consumer().concurrency(2);
+    let consumer = consumer.ordered_by(|message| message.header("customer").map(str::to_owned));
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handler));
+    until(|| health.in_hand() == 2).await;
+    gate.add_permits(1);
+    until(|| health.settled().acknowledged == 2).await;
+    release.send(()).unwrap();
+    bench.queue.close();
+    in_time(consumes).await.unwrap().unwrap();
+}
+
+/// Messages that a task of the same runtime sends through a channel.
+struct Channel {
+    messages: tokio::sync::mpsc::Receiver<u32>,
+    queue: MemoryQueue,
+    deliveries: MemoryDeliveries,
+}
+
+impl Deliveries for Channel {
+    type Delivery = MemoryDelivery;
+
+    async fn next(&mut self) -> Result<Option<MemoryDelivery>, QueueError> {
+        let Some(key) = self.messages.recv().await else { return Ok(None) };
+        self.queue.send(Message::new(key.to_string()));
+        self.deliveries.next().await
+    }
+}
+
+/// The source wakes the task that feeds it, on the thread that the message then blocks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_blocks_does_not_hold_up_the_task_that_feeds_its_source() {
+    let bench = Bench::new();
+    let (release, blocked) = mpsc::channel::<()>();
+    let blocked = Mutex::new(blocked);
+    let gates = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+    let opens = gates.clone();
+    let handler = move |key: u32| {
+        if key == 3 {
+            let _ = blocked.lock().unwrap().recv();
+        }
+        let gate = opens.get(key as usize - 1).cloned();
+        async move {
+            if let Some(gate) = gate {
+                gate.acquire().await.unwrap().forget();
+            }
+            Ok::<_, Error>(())
+        }
+    };
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
+    tokio::spawn(async move {
+        for key in 1..=4 {
+            sender.send(key).await.unwrap();
+            count.fetch_add(1, SeqCst);
+        }
+    });
+    let (queue, deliveries) = (bench.queue.clone(), bench.queue.deliveries());
+    let source = Channel { messages: receiver, queue, deliveries };
+    let consumer = bench.consumer().concurrency(2);
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(source, handler));
+    // The channel has room for one, and the fourth waits for that.
+    until(|| health.in_hand() == 2 && sent.load(SeqCst) == 3).await;
+    gates[0].add_permits(1);
+    until(|| health.settled().acknowledged == 1).await;
+    gates[1].add_permits(1);
+    until(|| health.settled().acknowledged == 3).await;
+    release.send(()).unwrap();
+    in_time(consumes).await.unwrap().unwrap();
+}
+
+/// The messages come before the consumer has heard that hands have ended.
+#[tokio::test]
+async fn hands_that_have_ended_are_not_counted_on() {
+    const MOST: usize = 66;
+    let bench = Bench::new();
+    let gate = Arc::new(Semaphore::new(0));
+    let opens = Arc::clone(&gate);
+    let waits = move |_: u32| {
+        let opens = Arc::clone(&opens);
+        async move {
+            opens.acquire().await.unwrap().forget();
+            Ok::<_, Error>(())
+        }
+    };
+    let send = || (0..MOST).for_each(|key| bench.queue.send(Message::new(key.to_string())));
+    let consumer = bench.consumer().concurrency(MOST);
+    let health = consumer.health();
+    let mut run = Box::pin(consumer.run(bench.queue.deliveries(), waits));
+    let mut poll = async || {
+        poll_fn(|context| Poll::Ready(drop(run.as_mut().poll(context)))).await;
+        yield_now().await;
+    };
+    send();
+    while health.in_hand() < MOST {
+        poll().await;
+    }
+    gate.add_permits(MOST);
+    for _ in 0..10 {
+        yield_now().await;
+    }
+    assert_eq!((health.settled().acknowledged, health.in_hand()), (MOST as u64, 0));
+    // One waits for the source and 64 for their turn to do so; one has ended.
+    send();
+    for _ in 0..1_000 {
+        yield_now().await;
+    }
+    assert_eq!(health.in_hand(), 65);
+    for _ in 0..1_000 {
+        poll().await;
+    }
+    assert_eq!(health.in_hand(), MOST, "nobody waits for the source");
+}
+
+/// Bursts of messages that come while hands end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bursts_are_taken_by_as_many_hands_as_there_may_be() {
+    const MOST: usize = 80;
+    let bench = Bench::new();
+    let gate = Arc::new(Semaphore::new(0));
+    let opens = Arc::clone(&gate);
+    let waits = move |_: u32| {
+        let opens = Arc::clone(&opens);
+        async move {
+            opens.acquire().await.unwrap().forget();
+            Ok::<_, Error>(())
+        }
+    };
+    let send = || (0..MOST).for_each(|key| bench.queue.send(Message::new(key.to_string())));
+    let consumer = bench.consumer().concurrency(MOST);
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), waits));
+    for round in 1..=200_u64 {
+        send();
+        until(|| health.in_hand() == MOST).await;
+        gate.add_permits(MOST);
+        until(|| health.settled().acknowledged == round * MOST as u64).await;
+    }
+    consumes.abort();
+}
+
+#[idempotent_runtime::idempotent(
+    name = "queue.window",
+    mode = "window",
+    expire = "1h",
+    key = "key"
+)]
+async fn window(key: u32) -> Result<u32, Error> {
+    Ok(key)
+}
+
+/// As for one that is told to end, however seldom it is polled.
+#[tokio::test]
+async fn no_message_is_taken_after_one_that_ends_the_consumer() {
+    let bench = Bench::new();
+    let gates = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
+    let (opens, handled) = (gates.clone(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&handled);
+    let handler = move |key: u32| {
+        let (opens, count) = (opens.clone(), Arc::clone(&count));
+        async move {
+            if let Some(gate) = opens.get(key as usize) {
+                gate.acquire().await.unwrap().forget();
+            }
+            if key == 0 {
+                window(key).await?;
+            }
+            count.fetch_add(1, SeqCst);
+            Ok::<_, Error>(())
+        }
+    };
+    for key in 0..100_u32 {
+        bench.queue.send(Message::new(key.to_string()));
+    }
+    let consumer = bench.consumer().concurrency(2);
+    let health = consumer.health();
+    let mut run = Box::pin(consumer.run(bench.queue.deliveries(), handler));
+    while health.in_hand() < 2 {
+        poll_fn(|context| Poll::Ready(drop(run.as_mut().poll(context)))).await;
+        yield_now().await;
+    }
+    gates[0].add_permits(1_000);
+    until(|| health.settled().again == 1).await;
+    gates[1].add_permits(1_000);
+    for _ in 0..1_000 {
+        yield_now().await;
+    }
+    let handled = handled.load(SeqCst);
+    assert!(in_time(run).await.is_err());
+    assert!(handled < 5, "{handled} messages were handled by a consumer that has to end");
 }

@@ -3,7 +3,7 @@
 use crate::settlement::Pauses;
 use tokio::time::Instant;
 
-/// The conditions that the loop and the tasks of a consumer share.
+/// The conditions that the tasks of a consumer share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Conditions {
     pub(crate) phase: Phase,

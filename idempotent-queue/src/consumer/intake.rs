@@ -9,21 +9,24 @@ use crate::{Deliveries, Delivery, Message, QueueError};
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// A source, which comes back with what it was asked for.
-type Fetched<S> = (S, Result<Option<<S as Deliveries>::Delivery>, QueueError>);
+/// A source, which comes back with what it was asked for. `None` if it was told to stop before it had that.
+pub(super) type Fetched<S> = (S, Option<Result<Option<<S as Deliveries>::Delivery>, QueueError>>);
 
 /// A source that is asked for one delivery after the other, by whichever task waits for it.
 pub(super) struct Source<S, F> {
     /// Kept from delivery to delivery. One that the source has been asked for is not dropped before the consumer ends.
     /// `None` once it is closed.
     next: Mutex<Option<Pin<Box<F>>>>,
-    ask: fn(S) -> F,
+    ask: fn(S, Arc<AtomicBool>) -> F,
+    /// Nothing is waited for any more.
+    is_stopped: Arc<AtomicBool>,
 }
 
 /// The end of a wait for a source.
@@ -37,13 +40,21 @@ enum Polled<D> {
 pub(super) fn source<S: Deliveries>(
     source: S,
 ) -> Source<S, impl Future<Output = Fetched<S>> + Send> {
-    let ask = ask::<S>;
-    Source { next: Mutex::new(Some(Box::pin(ask(source)))), ask }
+    let (ask, is_stopped) = (ask::<S>, Arc::<AtomicBool>::default());
+    let next = ask(source, Arc::clone(&is_stopped));
+    Source { next: Mutex::new(Some(Box::pin(next))), ask, is_stopped }
 }
 
 /// Asks a source for its next delivery, once this is polled: a source may take a message when it is asked.
-async fn ask<S: Deliveries>(mut source: S) -> Fetched<S> {
-    let fetched = source.next().await;
+async fn ask<S: Deliveries>(mut source: S, is_stopped: Arc<AtomicBool>) -> Fetched<S> {
+    let fetched = {
+        let mut next = pin!(source.next());
+        poll_fn(|context| match is_stopped.load(SeqCst) {
+            true => Poll::Ready(None),
+            false => next.as_mut().poll(context).map(Some),
+        })
+        .await
+    };
     (source, fetched)
 }
 
@@ -54,8 +65,8 @@ impl<S: Deliveries, F: Future<Output = Fetched<S>>> Source<S, F> {
         match catch_unwind(AssertUnwindSafe(|| next.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready((source, fetched))) => {
-                next.set((self.ask)(source));
-                Poll::Ready(Polled::Fetched(fetched))
+                next.set((self.ask)(source, Arc::clone(&self.is_stopped)));
+                Poll::Ready(fetched.map_or(Polled::Closed, Polled::Fetched))
             }
             Err(panic) => {
                 // Nothing of it is looked at any more, and no other panic takes the place of this one.
@@ -65,6 +76,12 @@ impl<S: Deliveries, F: Future<Output = Fetched<S>>> Source<S, F> {
                 Poll::Ready(Polled::Panicked(panic))
             }
         }
+    }
+
+    /// Ends the wait for a delivery. The source is kept for those in hand, and has nobody left to fetch for.
+    fn stop(&self) {
+        self.is_stopped.store(true, SeqCst);
+        drop(self.poll(&mut Context::from_waker(Waker::noop())));
     }
 }
 
@@ -88,7 +105,7 @@ impl<S, F> Drop for ClosesSource<S, F> {
 /// The deliveries of a source, for the task whose turn it is to wait for them.
 pub(super) struct Intake<S, F> {
     source: Arc<Source<S, F>>,
-    /// It was asked, and is waited for, also if an outage begins meanwhile.
+    /// The source was polled for a delivery that has not come. It is polled on, even if an outage begins meanwhile.
     is_asked: bool,
     is_over: bool,
     chains: Chains,
@@ -108,6 +125,8 @@ pub(super) enum Next<'a, D> {
     Delivery(Taken<'a, D>),
     /// There is no other one: the source says so, or the consumer drains.
     Over,
+    /// Enough others wait for one.
+    NotWanted,
     /// The source panicked.
     Panicked(Box<dyn Any + Send>),
 }
@@ -122,7 +141,11 @@ impl<S: Deliveries, F: Future<Output = Fetched<S>>> Intake<S, F> {
     pub(super) async fn next<'a, C, H>(&mut self, work: &'a Work<C, H>) -> Next<'a, S::Delivery> {
         loop {
             let conditions = *self.changes.borrow_and_update();
-            if self.is_over || conditions.phase >= Phase::Draining {
+            if conditions.phase >= Phase::Draining {
+                self.source.stop();
+                return Next::Over;
+            }
+            if self.is_over {
                 return Next::Over;
             }
             let pause = conditions.no_fetch_before();

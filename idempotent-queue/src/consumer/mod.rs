@@ -1,10 +1,9 @@
-//! Consumers: a loop that takes deliveries, calls a handler and settles.
+//! Consumers: tasks that take deliveries, call a handler and settle.
 //!
-//! `run` has the tasks, each of which takes one delivery after the other (`intake`). `in_hand` is what it does with one: it waits for its turn
-//! (`order`) and for a handler that may start (`work`), has the message handled (`handle`), and settles it.
-//! Another task signals meanwhile to the broker for all of them (`heartbeat`).
-//! `tally` counts the tries of a message that was delivered too often.
-//! `status` is what both have learnt of store and broker (`conditions`).
+//! `run` starts the tasks. One of them at a time waits for the source (`intake`). With a delivery in hand (`in_hand`), a
+//! task waits for its turn (`order`) and for a handler that may start (`work`), has the message handled (`handle`), and
+//! settles it. Another task signals meanwhile to the broker for all of them (`heartbeat`). `tally` counts the tries of a
+//! message that was delivered too often. `status` is what the tasks have learnt of store and broker (`conditions`).
 
 pub(crate) mod conditions;
 mod handle;
@@ -254,8 +253,8 @@ impl<C> Consumer<C> {
     /// Handles messages, until the source ends and all are settled, the consumer is told to end, or its
     /// instance is shut down.
     ///
-    /// The handler runs in a task of its own. If the returned future is dropped, so are the handlers, and
-    /// their messages go back to the broker.
+    /// Handlers run in tasks of the consumer, one message at a time in each, and the source is asked there too. If the
+    /// returned future is dropped, so are the handlers, and their messages go back to the broker.
     ///
     /// # Errors
     /// [`ConsumerError`], if the function is set up so that no message can be settled, or the queue does not

@@ -8,7 +8,7 @@ use super::Consumer;
 use super::conditions::{Dependency, Phase};
 use super::heartbeat::Heartbeats;
 use super::in_hand::{Consequence, reject, take};
-use super::intake::{ClosesSource, Intake, Next, Taken, source};
+use super::intake::{ClosesSource, Fetched, Intake, Next, Taken, source};
 use super::prepare::prepare;
 use super::work::Work;
 use crate::{ConsumerError, Decode, Deliveries};
@@ -17,7 +17,6 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem::replace;
 use std::panic::resume_unwind;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
@@ -62,21 +61,22 @@ where
                 let Taken { delivery, turn, counted } = match crew.next(&work).await {
                     Next::Delivery(taken) => taken,
                     Next::Over => return Ended::Done,
+                    Next::NotWanted => return Ended::NotWanted,
                     Next::Panicked(panic) => return Ended::SourcePanicked(panic),
                 };
-                let handled = pin!(async {
-                    match turn {
-                        Ok(turn) => take(&work, &heartbeats, delivery, turn).await,
-                        Err(answer) => reject(&work, delivery, answer).await,
-                    }
-                });
-                let consequence = letting_others_run(handled).await;
+                let consequence = match turn {
+                    Ok(turn) => take(&work, &heartbeats, delivery, turn).await,
+                    Err(answer) => reject(&work, delivery, answer).await,
+                };
                 drop(counted);
-                match consequence {
-                    Consequence::GoesOn => {}
-                    Consequence::Ends => return Ended::Ends,
-                    Consequence::Stops(error) => return Ended::Stops(error),
-                }
+                let ended = match consequence {
+                    Consequence::GoesOn => continue,
+                    Consequence::Ends => Ended::Ends,
+                    Consequence::Stops(error) => Ended::Stops(error),
+                };
+                // The other hands know of it before they take another message.
+                work.status.enters(Phase::Draining);
+                return ended;
             }
         }
     };
@@ -89,11 +89,11 @@ where
     });
     // Dropped, it ends its tasks, and their deliveries go back to the broker.
     let mut hands = JoinSet::new();
-    // Before the hands are dropped.
+    // Declared after the hands, so dropped before them: the messages that they leave must not be delivered here again.
     let _closes_source = ClosesSource(source);
     hands.spawn(hand());
     let stopped = loop {
-        crew.hands.store(hands.len(), SeqCst);
+        crew.hand_count.store(hands.len(), SeqCst);
         tokio::select! {
             biased;
             Some(told) = told.join_next() => match told.map_err(JoinError::try_into_panic) {
@@ -104,12 +104,19 @@ where
                 // The source has no more deliveries, and the last one is settled.
                 None => break None,
                 Some(Ended::Done) => {}
+                Some(Ended::NotWanted) => {
+                    // Those that it left it to may all have taken a message since, and have counted on it.
+                    crew.hand_count.store(hands.len(), SeqCst);
+                    if crew.idle.load(SeqCst) == 0 {
+                        crew.wants_hand.notify_one();
+                    }
+                }
                 Some(Ended::Panicked) => drop(hands.spawn(hand())),
                 Some(Ended::Ends) => break None,
                 Some(Ended::Stops(error)) => break Some(misconfigured(&work, error)),
                 Some(Ended::SourcePanicked(panic)) => resume_unwind(panic),
             },
-            () = crew.short.notified() => {
+            () = crew.wants_hand.notified() => {
                 if hands.len() < work.settings.prefetch() {
                     hands.spawn(hand());
                 }
@@ -120,13 +127,15 @@ where
     drain(&work, &mut hands, stopped).await
 }
 
-/// The largest number of hands that wait to be wanted. One that would be another one ends.
+/// The largest number of hands that wait for the place at the source. A hand that would be one more ends instead.
 const MOST_IDLE: usize = 64;
 
 /// The end of a hand.
 enum Ended {
-    /// There is nothing more to take, or others are there to take it.
+    /// There is nothing more to take.
     Done,
+    /// Enough others wait to take a message.
+    NotWanted,
     /// The instance was shut down, or the runtime.
     Ends,
     /// No message can be settled.
@@ -143,25 +152,25 @@ struct Crew<S, F> {
     intake: Mutex<Intake<S, F>>,
     /// Those that wait for the place at the source.
     idle: AtomicUsize,
-    /// The number of hands.
-    hands: AtomicUsize,
-    /// All hands are busy, and another one is wanted.
-    short: Notify,
+    /// The number of hands when the consumer was polled last. Some may have ended since.
+    hand_count: AtomicUsize,
+    /// All hands are busy, and there may be another one.
+    wants_hand: Notify,
 }
 
 impl<S, F> Crew<S, F>
 where
     S: Deliveries,
-    F: Future<Output = (S, Result<Option<S::Delivery>, crate::QueueError>)>,
+    F: Future<Output = Fetched<S>>,
 {
     fn new(intake: Intake<S, F>) -> Self {
-        let [idle, hands] = [const { AtomicUsize::new(0) }; 2];
-        Self { intake: Mutex::new(intake), idle, hands, short: Notify::new() }
+        let [idle, hand_count] = [const { AtomicUsize::new(0) }; 2];
+        Self { intake: Mutex::new(intake), idle, hand_count, wants_hand: Notify::new() }
     }
 
-    /// The next delivery for this hand. None if enough others wait for one.
+    /// The next delivery for this hand.
     async fn next<'a, C, H>(&self, work: &'a Work<C, H>) -> Next<'a, S::Delivery> {
-        let Some(idle) = Idle::new(&self.idle) else { return Next::Over };
+        let Some(idle) = Idle::new(&self.idle) else { return Next::NotWanted };
         let mut intake = self.intake.lock().await;
         drop(idle);
         let next = intake.next(work).await;
@@ -169,14 +178,12 @@ where
             return next;
         }
         let has_successor = self.idle.load(SeqCst) > 0;
-        let is_short = !has_successor && self.hands.load(SeqCst) < work.settings.prefetch();
+        let is_short = !has_successor && self.hand_count.load(SeqCst) < work.settings.prefetch();
         if is_short {
-            self.short.notify_one();
+            self.wants_hand.notify_one();
         }
         drop(intake);
-        if has_successor || is_short {
-            behind_woken_tasks().await;
-        }
+        behind_woken_tasks().await;
         next
     }
 }
@@ -199,23 +206,8 @@ impl Drop for Idle<'_> {
     }
 }
 
-/// Waits for the end of a message, and lets other tasks have their turn if it took no wait: a hand that finds the
-/// next message at once would otherwise hold them up, and the end of the consumer with them.
-async fn letting_others_run<F: Future>(mut handled: Pin<&mut F>) -> F::Output {
-    let mut has_waited = false;
-    let output = poll_fn(|context| {
-        let poll = handled.as_mut().poll(context);
-        has_waited |= poll.is_pending();
-        poll
-    })
-    .await;
-    if !has_waited {
-        behind_woken_tasks().await;
-    }
-    output
-}
-
-/// Lets a task that was woken have its turn: tokio runs it next on this thread, which a handler may block.
+/// Reschedules this task behind those that were woken since it waited last, by the message before or by the source. tokio
+/// keeps the last of them in a slot of this thread from which no other thread takes it, and a handler may block the thread.
 async fn behind_woken_tasks() {
     let mut has_waited = false;
     poll_fn(|context| {
@@ -241,7 +233,7 @@ async fn drain<C, H>(
                     stopped.get_or_insert_with(|| misconfigured(work, error));
                 }
                 Ended::SourcePanicked(panic) => resume_unwind(panic),
-                Ended::Done | Ended::Ends | Ended::Panicked => {}
+                Ended::Done | Ended::NotWanted | Ended::Ends | Ended::Panicked => {}
             }
         }
     };

@@ -1,4 +1,4 @@
-//! The status of a consumer, which its loop and its tasks write, and its health reads.
+//! The status of a consumer, which its tasks write, and its health reads.
 
 use super::conditions::{Conditions, Dependency, Phase};
 use crate::observe;

@@ -1,6 +1,6 @@
 //! Acknowledgements of many entries, sent together.
 //!
-//! One command is under way at a time and takes along every entry that was settled while the one before it was. The first
+//! One command is under way at a time. It has every entry, up to [`TOGETHER`], that was settled while the one before it was under way. The first
 //! waits for no other, so a consumer that handles one message at a time is as fast as with a command for each.
 //!
 //! An entry may be acknowledged that its caller no longer waits for: it has been handled.

@@ -2,12 +2,17 @@
 
 use super::{CLAIM_AFTER, GROUP, Stream, in_a_process_that_dies, next, payload, prepared, terms};
 use crate::bench::in_time;
+use crate::scenarios::Broker as _;
+use idempotent_queue::format::Raw;
 use idempotent_queue::redis_streams::StreamDeliveries;
-use idempotent_queue::{Deliveries, Delivery};
+use idempotent_queue::{Consumer, ConsumerState, Deliveries, Delivery, Message};
+use idempotent_runtime::Idempotency;
+use std::sync::Arc;
 use std::time::Duration;
 use support::proxy::{Command, Proxy};
 use support::redis::{RedisServer, binaries, info_number};
 use support::{poll_at_most, until, until_async};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// A stream on each server of the machine.
@@ -310,4 +315,42 @@ async fn consumers_that_are_gone_are_removed_unless_they_have_something_pending(
         .await;
     })
     .await;
+}
+
+/// A read waits in the server. One that is under way when the consumer is told to end is the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_fetched_while_a_consumer_drains() {
+    let server = RedisServer::start();
+    let stream = Stream::on(&server.url()).await;
+    let idem = Idempotency::in_memory().unwrap();
+    let (ends, opens) = [(); 2].map(|()| Arc::new(Notify::new())).into();
+    let (told, gate) = (Arc::clone(&ends), Arc::clone(&opens));
+    let handler = move |_: Message| {
+        let gate = Arc::clone(&gate);
+        async move {
+            gate.notified().await;
+            Ok::<_, String>(())
+        }
+    };
+    let consumer = Consumer::new(&idem, "orders").decoder(Raw).concurrency(4);
+    let consumer = consumer.shutdown_on(async move { told.notified().await });
+    let health = consumer.health();
+    let consumes = tokio::spawn(consumer.run(stream.deliveries().await, handler));
+    stream.add("1").await;
+    until(|| health.in_hand() == 1).await;
+    let reads = async || info_number(&server, "blocked_clients").await;
+    until_async(|| async { reads().await == 1 }).await;
+    ends.notify_one();
+    until(|| health.state() == ConsumerState::Draining).await;
+    until_async(|| async { reads().await == 0 }).await;
+    for _ in 0..10 {
+        stream.add("2").await;
+    }
+    // A read that is sent now finds them at once.
+    for _ in 0..100 {
+        assert_eq!(stream.pending_in_group().await, 1);
+    }
+    opens.notify_one();
+    in_time(consumes).await.unwrap().unwrap();
+    assert_eq!(stream.pending_in_group().await, 0);
 }
