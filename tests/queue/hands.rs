@@ -2,10 +2,11 @@
 
 use crate::bench::{Bench, Body, handle, in_time, message};
 use crate::watched::{Broker, Watched, WatchedDelivery};
-use idempotent_queue::memory::{MemoryDeliveries, MemoryDelivery, MemoryQueue};
+use idempotent_queue::memory::{MemoryDeliveries, MemoryDelivery};
 use idempotent_queue::{ConsumerState, Deliveries, Delivery, Message, QueueError, Reason};
 use idempotent_runtime::Error;
 use std::future::{Future, poll_fn, ready};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
@@ -84,38 +85,6 @@ async fn a_consumer_that_is_dropped_closes_its_source_before_its_messages_go_bac
     assert!(consumes.await.unwrap_err().is_cancelled());
     until(|| dropped.lock().unwrap().len() >= 3).await;
     assert_eq!(dropped.lock().unwrap()[..3], ["source", "delivery", "delivery"]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_blocks_does_not_hold_up_other_messages() {
-    for round in 0..20 {
-        let bench = Bench::new();
-        let (release, blocked) = mpsc::channel::<()>();
-        let blocked = Mutex::new(blocked);
-        let blocks = move |body: Body| {
-            if let Body::Waits = body {
-                blocked.lock().unwrap().recv().unwrap();
-            }
-            ready(Ok::<_, Error>(()))
-        };
-        let consumer = bench.consumer();
-        let health = consumer.health();
-        // Hands that have handled something before are woken, others are new.
-        let before = round % 4;
-        for key in 0..before {
-            bench.queue.send(message(&key.to_string(), Body::Succeeds));
-        }
-        let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), blocks));
-        until(|| health.settled().acknowledged == before).await;
-        bench.queue.send(message("blocks", Body::Waits));
-        until(|| health.in_hand() == 1).await;
-        bench.queue.send(message("other", Body::Succeeds));
-        until(|| health.settled().acknowledged == before + 1).await;
-        release.send(()).unwrap();
-        bench.queue.close();
-        in_time(consumes).await.unwrap().unwrap();
-        assert_eq!(health.settled().acknowledged, before + 2);
-    }
 }
 
 #[tokio::test]
@@ -233,32 +202,6 @@ async fn a_consumer_that_is_told_to_end_starts_no_more_handlers() {
     }
 }
 
-#[tokio::test]
-async fn other_tasks_have_their_turn_between_messages() {
-    let bench = Bench::new();
-    for key in 0..100 {
-        bench.queue.send(Message::new(key.to_string()));
-    }
-    bench.queue.close();
-    let turns = Arc::new(AtomicUsize::new(0));
-    let taken = Arc::clone(&turns);
-    let other = tokio::spawn(async move {
-        poll_fn(move |context| {
-            taken.fetch_add(1, SeqCst);
-            context.waker().wake_by_ref();
-            Poll::<()>::Pending
-        })
-        .await;
-    });
-    let handled = move |_: u32| ready(Ok::<_, Error>(()));
-    let consumer = bench.consumer().concurrency(1);
-    let before = turns.load(SeqCst);
-    in_time(consumer.run(bench.queue.deliveries(), handled)).await.unwrap();
-    other.abort();
-    let turns = turns.load(SeqCst) - before;
-    assert!(turns >= 100, "{turns} turns for another task beside 100 messages");
-}
-
 /// It comes as the consumer is told to end, before a hand has heard of that.
 #[tokio::test]
 async fn nothing_is_fetched_after_a_consumer_was_told_to_end() {
@@ -374,102 +317,20 @@ async fn hands_lose_nothing_and_hold_no_more_than_they_may() {
     }
 }
 
-/// The hand of the message behind it is woken after the last wait of the first one, and its thread is blocked by the
-/// next message that the same hand takes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_blocks_does_not_hold_up_a_message_whose_turn_has_come() {
-    let bench = Bench::new();
-    let (release, blocked) = mpsc::channel::<()>();
-    let blocked = Mutex::new(blocked);
-    let gate = Arc::new(Semaphore::new(0));
-    let opens = Arc::clone(&gate);
-    let handler = move |key: u32| {
-        if key == 3 {
-            let _ = blocked.lock().unwrap().recv();
-        }
-        let opens = Arc::clone(&opens);
-        async move {
-            if key == 1 {
-                opens.acquire().await.unwrap().forget();
-            }
-            Ok::<_, Error>(())
-        }
-    };
-    let of = |key: u32| Message::new(key.to_string()).with_header("customer", "a");
-    bench.queue.send(of(1));
-    bench.queue.send(of(2));
-    bench.queue.send(Message::new("3"));
-    let consumer = bench.consumer().concurrency(2);
-    let consumer = consumer.ordered_by(|message| message.header("customer").map(str::to_owned));
-    let health = consumer.health();
-    let consumes = tokio::spawn(consumer.run(bench.queue.deliveries(), handler));
-    until(|| health.in_hand() == 2).await;
-    gate.add_permits(1);
-    until(|| health.settled().acknowledged == 2).await;
-    release.send(()).unwrap();
-    bench.queue.close();
-    in_time(consumes).await.unwrap().unwrap();
+/// Waits for a permit, as a handler.
+async fn pass(gate: Arc<Semaphore>) -> Result<(), Error> {
+    gate.acquire().await.unwrap().forget();
+    Ok(())
 }
 
-/// Messages that a task of the same runtime sends through a channel.
-struct Channel {
-    messages: tokio::sync::mpsc::Receiver<u32>,
-    queue: MemoryQueue,
-    deliveries: MemoryDeliveries,
-}
-
-impl Deliveries for Channel {
-    type Delivery = MemoryDelivery;
-
-    async fn next(&mut self) -> Result<Option<MemoryDelivery>, QueueError> {
-        let Some(key) = self.messages.recv().await else { return Ok(None) };
-        self.queue.send(Message::new(key.to_string()));
-        self.deliveries.next().await
-    }
-}
-
-/// The source wakes the task that feeds it, on the thread that the message then blocks.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_blocks_does_not_hold_up_the_task_that_feeds_its_source() {
-    let bench = Bench::new();
-    let (release, blocked) = mpsc::channel::<()>();
-    let blocked = Mutex::new(blocked);
-    let gates = [(); 2].map(|()| Arc::new(Semaphore::new(0)));
-    let opens = gates.clone();
-    let handler = move |key: u32| {
-        if key == 3 {
-            let _ = blocked.lock().unwrap().recv();
-        }
-        let gate = opens.get(key as usize - 1).cloned();
-        async move {
-            if let Some(gate) = gate {
-                gate.acquire().await.unwrap().forget();
-            }
-            Ok::<_, Error>(())
-        }
-    };
-    let (sender, receiver) = tokio::sync::mpsc::channel(1);
-    let sent = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&sent);
-    tokio::spawn(async move {
-        for key in 1..=4 {
-            sender.send(key).await.unwrap();
-            count.fetch_add(1, SeqCst);
-        }
-    });
-    let (queue, deliveries) = (bench.queue.clone(), bench.queue.deliveries());
-    let source = Channel { messages: receiver, queue, deliveries };
-    let consumer = bench.consumer().concurrency(2);
-    let health = consumer.health();
-    let consumes = tokio::spawn(consumer.run(source, handler));
-    // The channel has room for one, and the fourth waits for that.
-    until(|| health.in_hand() == 2 && sent.load(SeqCst) == 3).await;
-    gates[0].add_permits(1);
-    until(|| health.settled().acknowledged == 1).await;
-    gates[1].add_permits(1);
-    until(|| health.settled().acknowledged == 3).await;
-    release.send(()).unwrap();
-    in_time(consumes).await.unwrap().unwrap();
+/// Polls a consumer once, and lets its tasks have their turn.
+async fn poll_once(run: &mut (impl Future + Unpin)) {
+    poll_fn(|context| {
+        let _ = Pin::new(&mut *run).poll(context);
+        Poll::Ready(())
+    })
+    .await;
+    yield_now().await;
 }
 
 /// The messages come before the consumer has heard that hands have ended.
@@ -479,24 +340,14 @@ async fn hands_that_have_ended_are_not_counted_on() {
     let bench = Bench::new();
     let gate = Arc::new(Semaphore::new(0));
     let opens = Arc::clone(&gate);
-    let waits = move |_: u32| {
-        let opens = Arc::clone(&opens);
-        async move {
-            opens.acquire().await.unwrap().forget();
-            Ok::<_, Error>(())
-        }
-    };
+    let waits = move |_: u32| pass(Arc::clone(&opens));
     let send = || (0..MOST).for_each(|key| bench.queue.send(Message::new(key.to_string())));
     let consumer = bench.consumer().concurrency(MOST);
     let health = consumer.health();
-    let mut run = Box::pin(consumer.run(bench.queue.deliveries(), waits));
-    let mut poll = async || {
-        poll_fn(|context| Poll::Ready(drop(run.as_mut().poll(context)))).await;
-        yield_now().await;
-    };
+    let mut run = consumer.run(bench.queue.deliveries(), waits);
     send();
     while health.in_hand() < MOST {
-        poll().await;
+        poll_once(&mut run).await;
     }
     gate.add_permits(MOST);
     for _ in 0..10 {
@@ -510,7 +361,7 @@ async fn hands_that_have_ended_are_not_counted_on() {
     }
     assert_eq!(health.in_hand(), 65);
     for _ in 0..1_000 {
-        poll().await;
+        poll_once(&mut run).await;
     }
     assert_eq!(health.in_hand(), MOST, "nobody waits for the source");
 }
@@ -522,13 +373,7 @@ async fn bursts_are_taken_by_as_many_hands_as_there_may_be() {
     let bench = Bench::new();
     let gate = Arc::new(Semaphore::new(0));
     let opens = Arc::clone(&gate);
-    let waits = move |_: u32| {
-        let opens = Arc::clone(&opens);
-        async move {
-            opens.acquire().await.unwrap().forget();
-            Ok::<_, Error>(())
-        }
-    };
+    let waits = move |_: u32| pass(Arc::clone(&opens));
     let send = || (0..MOST).for_each(|key| bench.queue.send(Message::new(key.to_string())));
     let consumer = bench.consumer().concurrency(MOST);
     let health = consumer.health();
@@ -577,10 +422,9 @@ async fn no_message_is_taken_after_one_that_ends_the_consumer() {
     }
     let consumer = bench.consumer().concurrency(2);
     let health = consumer.health();
-    let mut run = Box::pin(consumer.run(bench.queue.deliveries(), handler));
+    let mut run = consumer.run(bench.queue.deliveries(), handler);
     while health.in_hand() < 2 {
-        poll_fn(|context| Poll::Ready(drop(run.as_mut().poll(context)))).await;
-        yield_now().await;
+        poll_once(&mut run).await;
     }
     gates[0].add_permits(1_000);
     until(|| health.settled().again == 1).await;

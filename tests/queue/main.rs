@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod bench;
+mod blocking;
 mod consumers;
 mod decoders;
 mod hands;
