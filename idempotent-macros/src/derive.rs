@@ -8,12 +8,12 @@ mod options;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Data, DeriveInput, Fields, Path, Variant, parse_quote};
+use syn::{Data, DeriveInput, Fields, FieldsNamed, Path, Variant, parse_quote};
 
 use self::fields::{kept_fields, names_in};
 use self::options::TypeOptions;
 use crate::mistake::{Mistakes, mistake};
-use crate::source::type_source;
+use crate::source::signature_source;
 
 pub(crate) fn key_part(item: TokenStream) -> TokenStream {
     match syn::parse2(item) {
@@ -41,7 +41,8 @@ fn implementation(input: &DeriveInput) -> TokenStream {
                 "`{}` is a union, and nothing tells which of its fields is there",
                 input.ident
             );
-            mistakes.push(mistake(data.union_token, what, "use a struct or an enum"));
+            let help = by_hand(input, &data.fields);
+            mistakes.push(mistake(&input.ident, what, help));
             TokenStream::new()
         }
     };
@@ -83,6 +84,21 @@ fn implementation(input: &DeriveInput) -> TokenStream {
     }
 }
 
+/// Help for a union: an implementation that takes its first field.
+fn by_hand(input: &DeriveInput, fields: &FieldsNamed) -> String {
+    let (header, arguments, condition) = input.generics.split_for_impl();
+    let header = format!("impl{}", signature_source(&header));
+    let ty =
+        format!("{}{}{}", input.ident, signature_source(&arguments), signature_source(&condition));
+    let field = fields.named.iter().find_map(|field| field.ident.as_ref());
+    let field = field.map_or_else(String::new, ToString::to_string);
+    format!(
+        "in place of the derive, with a field that is always set: `{header} idempotent_runtime::KeyPart for {ty} {{ fn \
+         encode(&self, key: &mut idempotent_runtime::key::KeyWriter) {{ \
+         idempotent_runtime::KeyPart::encode(unsafe {{ &self.{field} }}, key) }} }}`"
+    )
+}
+
 fn encode_struct(
     runtime: &Path,
     name: &Ident,
@@ -97,26 +113,23 @@ fn encode_struct(
             let what =
                 format!("`{name}` has no field in its key, so all its values are the same key");
             let help = match fields.is_empty() {
-                true => "for the same key in every call: `key = const \"nightly\"`",
+                true => {
+                    "leave it out of the key, and remove `KeyPart` from its derives; a key that is the same in \
+                         every call is `key = const \"nightly\"`"
+                }
                 false => "remove `#[key_part(skip)]` from a field that tells two values apart",
             };
             mistakes.push(mistake(name, what, help));
             TokenStream::new()
         }
         (Fields::Unnamed(all), [field]) if all.unnamed.len() == 1 => {
-            if let Some(value) = field.option() {
-                let what = "a newtype is encoded as its field, and an `Option` is no key by itself";
-                let value = type_source(value);
-                let help =
-                    format!("`struct {name}({value});`, and `Option<{name}>` where it is used");
-                mistakes.push(mistake(&field.field.ty, what, help));
-            }
-            let value = field.value(&field.of_self());
+            let value = field.newtype(name, &field.of_self());
             quote_spanned!(field.span()=> #runtime::KeyPart::encode(#value, #key);)
         }
         (_, kept) => {
             let parts = kept.iter().map(|field| field.part(&field.of_self()));
-            quote_spanned!(Span::mixed_site()=> #key.tuple() #(#parts)*;)
+            // Borrowed already, so that a trait of the user's with a method `part` for every type comes later.
+            quote_spanned!(Span::mixed_site()=> (&mut #key.tuple()) #(#parts)*;)
         }
     }
 }
@@ -158,10 +171,10 @@ fn encode_variant(runtime: &Path, variant: &Variant, mistakes: &mut Mistakes) ->
             quote_spanned!(span=> Self::#ident(#(#bindings),*))
         }
     };
-    quote_spanned! {span=>
-        #pattern => {
-            #key.variant(#name) #(#parts)*;
-        }
+    let variant = quote_spanned!(span=> #key.variant(#name));
+    match kept.is_empty() {
+        true => quote_spanned!(span=> #pattern => { #variant; }),
+        false => quote_spanned!(span=> #pattern => { (&mut #variant) #(#parts)*; }),
     }
 }
 

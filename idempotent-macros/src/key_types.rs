@@ -10,25 +10,32 @@ use syn::{GenericArgument, Path, PathArguments, Type, parse_quote};
 use crate::condition::Condition;
 use crate::function::Function;
 use crate::key::{FieldPath, Key};
-use crate::source::type_source;
+use crate::source::{source, type_source};
 
 /// A reason for which a type is no part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoKey {
     /// `f32` or `f64`.
     Float(&'static str),
-    /// A collection, and an ordered one to use in its place.
-    Unordered(&'static str, &'static str),
+    /// A collection without an order.
+    Unordered(&'static str),
     Option,
+    /// An `Option` inside of another type, which cannot be taken out of the key.
+    OptionInside,
+    /// Text of the operating system, such as a path.
+    OsText(&'static str),
+    /// An instant of the process.
+    Instant,
 }
 
 impl NoKey {
-    /// Recognises the type, or one inside a sequence or a pointer, by its name.
+    /// Recognises the type, or one inside of it, by its name.
     pub(crate) fn of(ty: &Type) -> Option<Self> {
         match ty {
             Type::Reference(reference) => Self::of(&reference.elem),
-            Type::Slice(slice) => Self::of(&slice.elem),
-            Type::Array(array) => Self::of(&array.elem),
+            Type::Slice(slice) => Self::inside(&slice.elem),
+            Type::Array(array) => Self::inside(&array.elem),
+            Type::Tuple(tuple) => tuple.elems.iter().find_map(Self::inside),
             Type::Group(group) => Self::of(&group.elem),
             Type::Paren(paren) => Self::of(&paren.elem),
             Type::Path(path) => {
@@ -36,23 +43,26 @@ impl NoKey {
                 match last.ident.to_string().as_str() {
                     "f32" => Some(Self::Float("f32")),
                     "f64" => Some(Self::Float("f64")),
-                    "HashMap" => Some(Self::Unordered("HashMap", "BTreeMap")),
-                    "HashSet" => Some(Self::Unordered("HashSet", "BTreeSet")),
+                    "HashMap" => Some(Self::Unordered("HashMap")),
+                    "HashSet" => Some(Self::Unordered("HashSet")),
                     "Option" => Some(Self::Option),
-                    "Vec" | "Box" | "Rc" | "Arc" => match &last.arguments {
-                        PathArguments::AngleBracketed(arguments) => match arguments.args.first()? {
-                            GenericArgument::Type(inner) => {
-                                Self::of(inner).filter(|inner| *inner != Self::Option)
-                            }
-                            _ => None,
-                        },
-                        _ => None,
-                    },
-                    _ => None,
+                    "Path" => Some(Self::OsText("Path")),
+                    "PathBuf" => Some(Self::OsText("PathBuf")),
+                    "OsStr" => Some(Self::OsText("OsStr")),
+                    "OsString" => Some(Self::OsText("OsString")),
+                    "Instant" => Some(Self::Instant),
+                    _ => arguments(ty).into_iter().find_map(Self::inside),
                 }
             }
             _ => None,
         }
+    }
+
+    fn inside(ty: &Type) -> Option<Self> {
+        Self::of(ty).map(|no_key| match no_key {
+            Self::Option => Self::OptionInside,
+            no_key => no_key,
+        })
     }
 
     fn problem(self) -> String {
@@ -60,36 +70,63 @@ impl NoKey {
             Self::Float(ty) => {
                 format!("`{ty}` is no part of a key: equal amounts may differ in their last bit")
             }
-            Self::Unordered(ty, _) => {
+            Self::Unordered(ty) => {
                 format!("`{ty}` is no part of a key: its order changes from run to run")
             }
             Self::Option => {
                 "an `Option` is no key: all calls without a value would share one".to_owned()
             }
+            Self::OptionInside => {
+                "an `Option` inside of another type is no part of a key: it may have no value"
+                    .to_owned()
+            }
+            Self::OsText(ty) => format!("`{ty}` is no part of a key: it may be no text"),
+            Self::Instant => {
+                "`Instant` is no part of a key: it means nothing in another process".to_owned()
+            }
         }
     }
 
-    fn label(self) -> &'static str {
-        match self {
-            Self::Float(_) => "a float",
+    /// The condition for the type `ty`, of which this is suspected.
+    pub(crate) fn condition(self, ty: &Type, help: String) -> Condition {
+        let is_whole = arguments(ty).is_empty() || matches!(self, Self::Unordered(_));
+        let label = match self {
+            Self::Float(_) if is_whole => "a float",
+            Self::Float(_) => "has a float in it",
             Self::Unordered(..) => "has no order",
             Self::Option => "may have no value",
-        }
+            Self::OptionInside => "has parts that may have no value",
+            Self::OsText(_) => "may be no text",
+            Self::Instant => "an instant of this process",
+        };
+        Condition { what: self.problem(), label: label.to_owned(), help }
     }
 
-    /// The condition for a type of which this is suspected.
-    pub(crate) fn condition(self, help: String) -> Condition {
-        Condition { what: self.problem(), label: self.label().to_owned(), help }
-    }
-
-    /// The type to use in its place.
-    pub(crate) fn remedy(self) -> String {
+    /// The type to use in the place of `ty`.
+    pub(crate) fn remedy(self, ty: &Type) -> String {
         match self {
             Self::Float(_) => "use an integer, such as an `i64` of the smallest unit".to_owned(),
-            Self::Unordered(_, ordered) => format!("use a `{ordered}`"),
-            Self::Option => "end the path with `?`".to_owned(),
+            Self::Unordered(_) => format!("use `{}`", type_source(&in_order(ty))),
+            Self::Option | Self::OptionInside => slot(ty),
+            Self::OsText(_) => "use a `String`".to_owned(),
+            Self::Instant => "use a `std::time::SystemTime`".to_owned(),
         }
     }
+}
+
+/// The types in the angle brackets of a type.
+fn arguments(ty: &Type) -> Vec<&Type> {
+    let Type::Path(path) = ty else { return Vec::new() };
+    let Some(PathArguments::AngleBracketed(arguments)) =
+        path.path.segments.last().map(|last| &last.arguments)
+    else {
+        return Vec::new();
+    };
+    let types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    types.collect()
 }
 
 /// The condition for a path that is a parameter, in the argument `name`, if the type of the parameter looks
@@ -107,26 +144,87 @@ pub(crate) fn condition(
         return Some(whole_self(name, key, function));
     }
     let parameter = function.type_of(&path.root)?;
+    let root = &path.root;
+    // The path with `end` after it, as this key has it.
+    let ending = |end: &str| match key.is_template() {
+        true => format!("`{{{root}{end}}}`"),
+        false => format!("`{name} = \"{root}{end}\"`"),
+    };
+    if let Some(condition) = trait_object(parameter, ending) {
+        return Some(condition);
+    }
     let no_key = NoKey::of(parameter)?;
-    let (root, ty) = (&path.root, type_source(parameter));
+    let ty = type_source(parameter);
     let help = match no_key {
-        NoKey::Option if key.is_template() => format!("refuse a call without it: `{{{root}?}}`"),
-        NoKey::Option => format!("refuse a call without it: `{name} = \"{root}?\"`"),
-        NoKey::Float(float) if ty == float => {
-            let bits = match key.is_template() {
-                true => format!("{{{root}.to_bits()}}"),
-                false => format!("{name} = \"{root}.to_bits()\""),
-            };
-            format!("take an integer, such as cents: `{root}: u64`; for the same bits: `{bits}`")
-        }
+        NoKey::Option => format!("refuse a call without it: {}", ending("?")),
+        NoKey::OptionInside => slot(parameter),
+        NoKey::Float(float) if ty == float => format!(
+            "take an integer, such as cents: `{root}: u64`; for the same bits: {}",
+            ending(".to_bits()")
+        ),
         NoKey::Float(float) => {
             format!("take integers, such as cents: `{root}: {}`", ty.replace(float, "u64"))
         }
         NoKey::Unordered(..) => {
             format!("take an ordered one: `{root}: {}`", type_source(&in_order(parameter)))
         }
+        NoKey::OsText(_) if arguments(parameter).is_empty() => format!(
+            "refuse a call in which it is none: {}; or take the text that is shown for it: {}",
+            ending(".to_str()?"),
+            ending(".display().to_string()")
+        ),
+        NoKey::OsText(text) => {
+            format!("take its text: `{root}: {}`", ty.replace(text, "String"))
+        }
+        NoKey::Instant => {
+            format!("take a time of all processes: `{root}: std::time::SystemTime`")
+        }
     };
-    Some(no_key.condition(help))
+    Some(no_key.condition(parameter, help))
+}
+
+/// A type of the user's around the `Option` in a type.
+fn slot(ty: &Type) -> String {
+    struct Slot(Option<Type>);
+    impl VisitMut for Slot {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            let is_option = matches!(ty, Type::Path(path)
+                if path.path.segments.last().is_some_and(|last| last.ident == "Option"));
+            match is_option && self.0.is_none() {
+                true => self.0 = Some(std::mem::replace(ty, parse_quote!(Slot))),
+                false => visit_mut::visit_type_mut(self, ty),
+            }
+        }
+    }
+    let (mut ty, mut slot) = (ty.clone(), Slot(None));
+    slot.visit_type_mut(&mut ty);
+    let option = slot.0.as_ref().map(type_source).unwrap_or_default();
+    format!(
+        "a field may have none: `{}`, with `#[derive(idempotent_runtime::KeyPart)] struct Slot {{ value: {option} }}`",
+        type_source(&ty)
+    )
+}
+
+/// The condition for a trait object behind a pointer.
+fn trait_object(parameter: &Type, ending: impl Fn(&str) -> String) -> Option<Condition> {
+    let mut ty = parameter;
+    while let Type::Reference(reference) = ty {
+        ty = &reference.elem;
+    }
+    let Type::TraitObject(object) = arguments(ty).into_iter().next().unwrap_or(ty) else {
+        return None;
+    };
+    Some(Condition {
+        what: format!(
+            "`{}` is no part of a key: its type is known only at run time",
+            source(object)
+        ),
+        label: "a trait object".to_owned(),
+        help: format!(
+            "end the path with a method of the trait that returns its identity, such as {}",
+            ending(".id()")
+        ),
+    })
 }
 
 /// The type with an ordered collection of the standard library in the place of each unordered one. That has no
@@ -209,11 +307,14 @@ mod tests {
         assert_eq!(NoKey::of(&parse_quote!(&f64)), Some(NoKey::Float("f64")));
         assert_eq!(NoKey::of(&parse_quote!(Arc<Vec<f32>>)), Some(NoKey::Float("f32")));
         assert_eq!(NoKey::of(&parse_quote!([f64; 3])), Some(NoKey::Float("f64")));
-        let map = NoKey::Unordered("HashMap", "BTreeMap");
+        let map = NoKey::Unordered("HashMap");
         assert_eq!(NoKey::of(&parse_quote!(std::collections::HashMap<u8, f64>)), Some(map));
         assert_eq!(NoKey::of(&parse_quote!(Option<u8>)), Some(NoKey::Option));
+        assert_eq!(NoKey::of(&parse_quote!(Amount<f64>)), Some(NoKey::Float("f64")));
+        assert_eq!(NoKey::of(&parse_quote!(&[Option<u8>])), Some(NoKey::OptionInside));
+        assert_eq!(NoKey::of(&parse_quote!(&Path)), Some(NoKey::OsText("Path")));
         // The compiler knows these better.
-        for ty in [parse_quote!(u64), parse_quote!(Money), parse_quote!(Box<Option<u8>>)] {
+        for ty in [parse_quote!(u64), parse_quote!(Money)] {
             assert_eq!(NoKey::of(&ty), None);
         }
     }

@@ -3,6 +3,7 @@
 
 use std::marker::PhantomData;
 
+use idempotent_runtime::key::Encoded;
 use idempotent_runtime::{Error, Idempotency, KeyPart, idempotent};
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +108,65 @@ mod parts {
     #[idempotent(key = "(cart, price)", mode = "strong")]
     pub(crate) async fn derived(cart: Cart, price: Price) -> Result<u64, Error> {
         Ok(cart.tags.0 + cart.price.0 + price.0.len() as u64)
+    }
+}
+
+mod mine {
+    use super::KeyPart;
+
+    /// Always there.
+    #[derive(KeyPart)]
+    pub(crate) struct Option<T>(pub(crate) T);
+
+    #[derive(KeyPart)]
+    pub(crate) struct PathBuf(pub(crate) u64);
+
+    #[derive(KeyPart)]
+    pub(crate) struct Amount<T>(pub(crate) T);
+
+    pub(crate) type Note = std::option::Option<String>;
+
+    /// A method of every type, with the name of one that generated code may have.
+    #[allow(dead_code)]
+    pub(crate) trait Parts {
+        fn part(&self) -> f32 {
+            0.5
+        }
+        fn checked(&self) -> f32 {
+            0.5
+        }
+    }
+
+    impl<T: ?Sized> Parts for T {}
+}
+
+mod optional {
+    use super::mine::{Amount, Note, Option, Parts, PathBuf};
+    use super::{Error, KeyPart, f64, idempotent};
+
+    #[derive(KeyPart)]
+    pub(crate) struct Fields {
+        pub(crate) always: Option<u64>,
+        pub(crate) note: Note,
+        #[key_part(display)]
+        pub(crate) shown: Note,
+        pub(crate) file: PathBuf,
+        pub(crate) amount: Amount<f64>,
+        pub(crate) notes: Vec<Option<u64>>,
+    }
+
+    #[derive(KeyPart)]
+    pub(crate) struct Newtype(pub(crate) Option<u64>);
+
+    #[idempotent(key = "(fields, newtype, files, amount)", mode = "strong")]
+    pub(crate) async fn create(
+        fields: Fields,
+        newtype: Newtype,
+        files: Vec<Option<PathBuf>>,
+        amount: Amount<f64>,
+    ) -> Result<u64, Error> {
+        let _ = (fields.part(), newtype.checked(), files);
+        Ok(amount.0.0)
     }
 }
 
@@ -246,6 +306,32 @@ async fn fallible(id: u64) -> Fallible<Refused<&'static str>> {
     Ok(id)
 }
 
+/// A name in capitals that is a function.
+const RETENTION: fn(&u64) -> std::time::Duration = |seconds| std::time::Duration::from_secs(*seconds);
+
+#[idempotent(key = "id", mode = "strong", expire_with = RETENTION)]
+async fn kept(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
+/// A type that is the instance, too.
+struct Global;
+
+impl std::ops::Deref for Global {
+    type Target = Idempotency;
+
+    fn deref(&self) -> &Idempotency {
+        static INSTANCE: std::sync::LazyLock<Idempotency> =
+            std::sync::LazyLock::new(|| Idempotency::builder().build().unwrap());
+        &INSTANCE
+    }
+}
+
+#[idempotent(key = "id", mode = "strong", with = Global)]
+async fn global(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
     assert_eq!(returned::vec(1).await.unwrap(), 1);
@@ -266,6 +352,21 @@ pub(crate) async fn main() {
     let cart = parts::Cart { tags: HashMap(1), price: f64(2) };
     assert_eq!(parts::derived(cart, parts::Price(vec![f64(1)])).await.unwrap(), 4);
 
+    let fields = |note: Option<&str>, shown: Option<&str>| optional::Fields {
+        always: mine::Option(1),
+        note: note.map(str::to_owned),
+        shown: shown.map(str::to_owned),
+        file: mine::PathBuf(2),
+        amount: mine::Amount(f64(3)),
+        notes: vec![mine::Option(4)],
+    };
+    let text = |fields| Encoded::of(&fields).as_str().to_owned();
+    assert_eq!(text(fields(Some("a"), Some("b"))), r#"(1,"a","b",2,3,[4])"#);
+    assert_eq!(text(fields(None, None)), "(1,?,?,2,3,[4])");
+    let (newtype, files) = (optional::Newtype(mine::Option(1)), vec![]);
+    let created = optional::create(fields(None, None), newtype, files, mine::Amount(f64(5)));
+    assert_eq!(created.await.unwrap(), 5);
+
     assert_eq!(response(1).await.unwrap().text, "1");
     assert_eq!(response(1).await.unwrap().text, "1");
     assert_eq!(status(0).await.unwrap_err().0, 404);
@@ -273,6 +374,8 @@ pub(crate) async fn main() {
     assert_eq!(own_error::<Error>(1).await.unwrap(), 1);
     let instances = Instances(Idempotency::builder().build().unwrap());
     assert_eq!(built(1, &instances).await.unwrap(), 1);
+    assert_eq!(kept(1).await.unwrap(), 1);
+    assert_eq!(global(1).await.unwrap(), 1);
     assert_eq!(tagged(1).await.unwrap().number, 1);
     assert_eq!(either("a").await.unwrap(), "a");
     assert_eq!(symbol(1).await.unwrap(), &Symbol);

@@ -1,14 +1,16 @@
 //! Fields that are part of the key, and the code that encodes them.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote_spanned};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote_spanned};
 use syn::ext::IdentExt;
 use syn::visit::Visit;
 use syn::{Data, Field, Fields, GenericArgument, Member, Path, PathArguments, Type};
 
 use super::options::FieldOptions;
+use crate::condition::Condition;
 use crate::key_types::NoKey;
 use crate::mistake::Mistakes;
+use crate::source::type_source;
 use crate::suggest::quoted_list;
 
 /// A field that is part of the key.
@@ -29,7 +31,7 @@ impl<'a> Kept<'a> {
     /// Span of the field's name, or of its type if it has none or the type is what looks wrong.
     pub(super) fn span(&self) -> Span {
         let at = match &self.field.ident {
-            Some(name) if self.no_key().is_none() => name.span(),
+            Some(name) if self.no_key().is_none() && !self.display => name.span(),
             _ => {
                 let first = self.alike.first().copied().unwrap_or(self.field);
                 syn::spanned::Spanned::span(&first.ty)
@@ -40,7 +42,17 @@ impl<'a> Kept<'a> {
 
     /// The reason for which the type looks like no part of a key.
     fn no_key(&self) -> Option<NoKey> {
-        NoKey::of(&self.field.ty).filter(|no_key| !self.display && *no_key != NoKey::Option)
+        // A field may be an `Option`, of which the compiler knows more.
+        NoKey::of(&self.field.ty).filter(|_| !self.display && self.option().is_none())
+    }
+
+    /// The path of the runtime at the field, where an error in what is called through it belongs.
+    fn runtime(&self) -> TokenStream {
+        let at = |mut token: TokenTree| {
+            token.set_span(token.span().located_at(self.span()));
+            token
+        };
+        self.runtime.to_token_stream().into_iter().map(at).collect()
     }
 
     pub(super) fn of_self(&self) -> TokenStream {
@@ -57,7 +69,7 @@ impl<'a> Kept<'a> {
     }
 
     /// The type in `Option<..>`, if that is how the field is declared.
-    pub(super) fn option(&self) -> Option<&'a Type> {
+    fn option(&self) -> Option<&'a Type> {
         let Type::Path(path) = &self.field.ty else { return None };
         let last = path.path.segments.last().filter(|last| last.ident == "Option")?;
         let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
@@ -68,48 +80,70 @@ impl<'a> Kept<'a> {
     }
 
     /// A reference to the part, from a reference to the field.
-    pub(super) fn value(&self, field: &TokenStream) -> TokenStream {
-        let runtime = self.runtime;
-        match self.display {
-            true => quote_spanned!(self.span()=> &#runtime::__private::Displayed(#field)),
-            false => match self.no_key() {
-                None => field.clone(),
-                Some(no_key) => {
-                    let names: Vec<_> =
-                        self.alike.iter().filter_map(|field| field.ident.as_ref()).collect();
-                    let (fields, out) = match names.as_slice() {
-                        [] | [_] => (String::new(), "the field"),
-                        names => (format!(" for each of {}", quoted_list(names)), "them"),
-                    };
-                    let help = format!("{}{fields}", no_key.remedy());
-                    let help = match self.has_others {
-                        true => format!("{help}, or leave {out} out: `#[key_part(skip)]`"),
-                        false => help,
-                    };
-                    let span = self.span();
-                    let key_part = quote_spanned!(span=> #runtime::KeyPart);
-                    no_key.condition(help).on_part(&key_part, field, span)
-                }
-            },
+    fn value(&self, field: &TokenStream) -> TokenStream {
+        let runtime = self.runtime();
+        let span = self.span();
+        match (self.display, self.no_key()) {
+            (true, _) => {
+                quote_spanned!(span=> &#runtime::__private::display(#field).__idempotent_part())
+            }
+            (false, None) => {
+                quote_spanned!(span=> &#runtime::__private::field(#field).__idempotent_part())
+            }
+            (false, Some(no_key)) => {
+                let names: Vec<_> =
+                    self.alike.iter().filter_map(|field| field.ident.as_ref()).collect();
+                let (fields, out) = match names.as_slice() {
+                    [] | [_] => (String::new(), "the field"),
+                    names => (format!(" for each of {}", quoted_list(names)), "them"),
+                };
+                let help = format!("{}{fields}", no_key.remedy(&self.field.ty));
+                let help = match self.has_others {
+                    true => format!("{help}, or leave {out} out: `#[key_part(skip)]`"),
+                    false => help,
+                };
+                self.on_condition(&no_key.condition(&self.field.ty, help), field)
+            }
         }
+    }
+
+    /// A reference to the only field of a newtype, from a reference to it.
+    pub(super) fn newtype(&self, name: &Ident, field: &TokenStream) -> TokenStream {
+        let runtime = self.runtime();
+        let span = self.span();
+        match (self.display, self.option()) {
+            (true, _) => {
+                quote_spanned!(span=> &#runtime::__private::display(#field).__idempotent_newtype())
+            }
+            (false, Some(value)) => {
+                let value = type_source(value);
+                let condition = Condition {
+                    what: "a newtype is encoded as its field, and an `Option` is no key by itself"
+                        .to_owned(),
+                    label: "may have no value".to_owned(),
+                    help: format!(
+                        "give the field a name: `struct {name} {{ value: Option<{value}> }}`; or take the `Option` \
+                         out: `struct {name}({value});`"
+                    ),
+                };
+                self.on_condition(&condition, field)
+            }
+            (false, None) if self.no_key().is_none() => {
+                quote_spanned!(span=> #runtime::__private::newtype(#field).__idempotent_part())
+            }
+            (false, None) => self.value(field),
+        }
+    }
+
+    fn on_condition(&self, condition: &Condition, field: &TokenStream) -> TokenStream {
+        let (runtime, span) = (self.runtime(), self.span());
+        condition.on_part(&quote_spanned!(span=> #runtime::KeyPart), field, span)
     }
 
     /// The call that adds the field to a group.
     pub(super) fn part(&self, field: &TokenStream) -> TokenStream {
-        let runtime = self.runtime;
-        match (self.option(), self.display) {
-            (None, _) => {
-                let value = self.value(field);
-                quote_spanned!(self.span()=> .part(#value))
-            }
-            (Some(_), false) => quote_spanned!(self.span()=> .optional(#field)),
-            (Some(_), true) => quote_spanned! {self.span()=>
-                .optional(&::core::option::Option::map(
-                    ::core::option::Option::as_ref(#field),
-                    #runtime::__private::Displayed,
-                ))
-            },
-        }
+        let value = self.value(field);
+        quote_spanned!(self.span()=> .part(#value))
     }
 }
 

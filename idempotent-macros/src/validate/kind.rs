@@ -1,6 +1,6 @@
 //! Requires an async function.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::TokenStream;
 use syn::ReturnType;
 
 use super::{attributes, returns};
@@ -35,8 +35,7 @@ pub(super) fn validate(function: &Function, written: &TokenStream) -> syn::Resul
         if let Some(attribute) = function.blocking_attribute() {
             let what = format!("`#[{attribute}]` has made `{name}` a function that is not async");
             let help = format!("put `#[idempotent({})]` above `#[{attribute}]`", source(written));
-            let attribute = Ident::new("idempotent", Span::call_site());
-            return Err(mistake(attribute, what, help));
+            return Err(mistake(name, what, help));
         }
         let what = format!("`{name}` is not async");
         let help = match (function.future_output(), &sig.output) {

@@ -124,24 +124,19 @@ fn hook(name: &Ident, closure: Option<&ExprClosure>) -> Option<String> {
     }
 }
 
-/// The error for the path of a variant or a constant, which begins with a capital letter.
+/// The error for the path of a variant, which is in camel case. A constant may be a pointer to a function.
 fn not_a_function(name: &Ident, path: &ExprPath) -> Option<syn::Error> {
     let last = &path.path.segments.last()?.ident;
-    if !last.to_string().starts_with(char::is_uppercase) {
+    if !is_camel_case(&last.to_string()) {
         return None;
     }
     let what =
         format!("`{name}` takes the path of a function, and `{last}` is not the name of one");
     let owner = path.path.segments.iter().rev().nth(1).map(|owner| owner.ident.to_string());
     let owner = owner.as_deref().unwrap_or(ERROR_TYPE);
-    let help = match name.to_string().as_str() {
-        "final_errors" => final_errors(owner, &format!("matches!(self, Self::{last} {{ .. }})")),
-        "expire_with" => format!(
-            "a duration for all values: `expire = {}`; or {}",
-            source(path),
-            hook(name, None).unwrap_or_default()
-        ),
-        _ => hook(name, None).unwrap_or_else(|| example(name)),
+    let help = match name == "final_errors" {
+        true => final_errors(owner, &format!("matches!(self, Self::{last} {{ .. }})")),
+        false => hook(name, None).unwrap_or_else(|| example(name)),
     };
     Some(mistake(path, what, help))
 }
@@ -238,14 +233,7 @@ impl Value for Bare {
                 let what = format!("`{name}` takes an expression that borrows as `Idempotency`");
                 Err(mistake(value, what, WITH))
             }
-            None => match value {
-                Expr::Path(path) if is_type(path) => {
-                    let what =
-                        format!("`{name}` takes an instance, and `{}` is a type", source(path));
-                    Err(mistake(value, what, WITH))
-                }
-                _ => Ok(Self(value.clone())),
-            },
+            None => Ok(Self(value.clone())),
         }
     }
 }
@@ -257,12 +245,9 @@ const WITH: &str = "`with = self.idempotency`, with a field `idempotency: idempo
 const STORES: [&str; 8] =
     ["redis", "memory", "postgres", "postgresql", "mysql", "sqlite", "valkey", "database"];
 
-/// Returns `true` for a name in camel case, such as `store::RedisStore`.
-fn is_type(path: &ExprPath) -> bool {
-    let last = path.path.segments.last().map(|last| last.ident.to_string());
-    last.is_some_and(|last| {
-        last.starts_with(char::is_uppercase) && last.contains(char::is_lowercase)
-    })
+/// Returns `true` for the name of a type or a variant, such as `SoldOut`.
+fn is_camel_case(name: &str) -> bool {
+    name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase)
 }
 
 fn example(name: &Ident) -> String {
@@ -315,11 +300,15 @@ mod tests {
         };
         assert_eq!(help(parse_quote!("10m")), "the same for all values: `expire = \"10m\"`");
         assert_eq!(help(parse_quote!(300)), "the same for all values: `expire = 300`");
-        assert!(help(parse_quote!(TTL)).starts_with("a duration for all values: `expire = TTL`"));
         assert!(
             help(parse_quote!(|v| v.ttl))
                 .ends_with("with `fn retention(v: &Order) -> std::time::Duration { v.ttl }`")
         );
+    }
+
+    #[test]
+    fn a_constant_may_be_a_function() {
+        assert_eq!(function(parse_quote!(rules::IS_FINAL)).unwrap(), "rules :: IS_FINAL");
     }
 
     #[test]
@@ -348,10 +337,11 @@ mod tests {
             error.to_string(),
             "`with` takes an expression without quotes\nhelp: `with = self.idem`"
         );
-        for store in [parse_quote!("redis"), parse_quote!(store::RedisStore)] {
-            let error = Bare::read(&with, &store).unwrap_err().to_string();
-            assert!(error.ends_with(&format!("\nhelp: {WITH}")), "{error}");
+        let error = Bare::read(&with, &parse_quote!("redis")).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("\nhelp: {WITH}")), "{error}");
+        // A unit struct may dereference to an instance.
+        for value in [parse_quote!(INSTANCE), parse_quote!(services::Global)] {
+            assert!(Bare::read(&with, &value).is_ok());
         }
-        assert!(Bare::read(&with, &parse_quote!(INSTANCE)).is_ok());
     }
 }

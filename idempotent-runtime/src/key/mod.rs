@@ -57,16 +57,24 @@ pub use writer::{Group, KeyWriter};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a key or a fingerprint",
     label = "not a key part",
-    note = "a type of your own, or of the elements: add `#[derive(idempotent_runtime::KeyPart)]` to it",
-    note = "a trait object, or a value behind `impl Trait`: end the path with one of its methods, which \
-            returns its identity",
-    note = "a type of `uuid`, `chrono`, `time`, `jiff`, `bytes` or `rust_decimal`: turn on the feature with the \
-            name of that crate, as in `cargo add idempotent-runtime --features uuid`",
-    note = "a type of another crate: end the path with a method that gives its identity, such as \
-            `.to_string()` or `.as_secs()`; in a struct that derives `KeyPart`, add \
-            `#[key_part(display)]` to the field, or `#[key_part(skip)]`"
+    note = "add `#[derive(idempotent_runtime::KeyPart)]` to `{Self}`, or name the fields that tell two calls apart",
+    note = "for a type of another crate: turn on the feature of `idempotent-runtime` with its name, such as `uuid` or \
+            `chrono`; else end the path with `.to_string()`, or add `#[key_part(display)]` or `#[key_part(skip)]` to \
+            the field"
 )]
 pub trait KeyPart {
-    /// Writes this value into `key`.
+    /// Writes this value into `key`, most simply as a tuple of its fields:
+    ///
+    /// ```
+    /// use idempotent_runtime::KeyPart;
+    ///
+    /// struct Money { cents: u64, currency: String }
+    ///
+    /// impl KeyPart for Money {
+    ///     fn encode(&self, key: &mut idempotent_runtime::key::KeyWriter) {
+    ///         (self.cents, &self.currency).encode(key);
+    ///     }
+    /// }
+    /// ```
     fn encode(&self, key: &mut KeyWriter);
 }

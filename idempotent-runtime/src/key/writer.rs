@@ -113,7 +113,7 @@ impl KeyWriter {
     }
 
     /// Writes a marker for an absent optional part, which no part can write itself.
-    pub(super) fn absent_part(&mut self, in_template: bool) {
+    pub(crate) fn absent_part(&mut self, in_template: bool) {
         self.text.push_str(if in_template { "{?}" } else { "?" });
     }
 

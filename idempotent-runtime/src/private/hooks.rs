@@ -68,7 +68,8 @@ hooks! {
     #[diagnostic::on_unimplemented(
         message = "`expire_with` takes a function from `&{T}` to `std::time::Duration`",
         label = "this is `{Self}`",
-        note = "it gets the value of `Ok` by reference, and is not async: `fn(&{T}) -> std::time::Duration`",
+        note = "it gets the value of `Ok` by reference, and is not async: `fn(&{T}) -> std::time::Duration`; one \
+                duration for all values belongs in `expire`",
         note = "a number of seconds becomes a duration with `std::time::Duration::from_secs(..)`",
         note = "the request is out of reach: return what the function has to know of it as part of the value"
     )]

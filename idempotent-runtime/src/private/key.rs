@@ -1,7 +1,6 @@
 //! The key of a call, encoded.
 
-use crate::key::{Encoded, KeyPart, KeyWriter, Parts};
-use std::fmt;
+use crate::key::{Encoded, KeyPart, Parts};
 
 /// Encodes a key that is one part.
 pub fn key<K: KeyPart + ?Sized>(part: &K) -> Encoded {
@@ -72,14 +71,4 @@ pub fn tuple() -> Parts {
 /// Starts a template.
 pub fn template() -> Parts {
     Parts::template()
-}
-
-/// A value whose key part is the text that it displays, for `#[key_part(display)]`.
-#[derive(Debug)]
-pub struct Displayed<'a, T: ?Sized>(pub &'a T);
-
-impl<T: fmt::Display + ?Sized> KeyPart for Displayed<'_, T> {
-    fn encode(&self, key: &mut KeyWriter) {
-        key.display(self.0);
-    }
 }

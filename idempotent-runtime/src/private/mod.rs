@@ -6,9 +6,11 @@
 mod answers;
 mod call;
 mod constants;
+mod field;
 mod hooks;
 mod kept;
 mod key;
+mod no_part;
 mod part;
 mod run;
 mod transaction;
@@ -19,6 +21,7 @@ pub use self::answers::{
 };
 pub use self::call::{Call, Lends, Shown, Worded, instance, worded};
 pub use self::constants::{IsDuration, IsText, duration, text, type_of};
+pub use self::field::*;
 pub use self::hooks::{
     Applies, IsFinal, Never, NeverApplies, Replayed, Retention, expire_with, final_errors,
     on_replay,
@@ -28,11 +31,9 @@ pub use self::kept::{
     OtherValue, Owned, ReadBack, ReadBackError, ReadFailure, ReadValue, Returned, Written,
     WrittenError, WrittenFailure, WrittenValue, failing,
 };
-pub use self::key::{Displayed, IsOption, ambient_key, key, option, optional_key, template, tuple};
-pub use self::part::{
-    Awaited, Collected, Exact, Float, FloatPart, FuturePart, IsResult, IteratorPart, OptionPart,
-    Ordered, OtherPart, Part, Present, ResultPart, Successful, Unordered, UnorderedPart, part,
-};
+pub use self::key::{IsOption, ambient_key, key, option, optional_key, template, tuple};
+pub use self::no_part::*;
+pub use self::part::*;
 pub use self::run::{Detach, Run, RunDetached, Witness, run, run_detached};
 pub use self::transaction::{Boxed, ClaimIn, InTransaction, RunBody, claim};
 pub use crate::answer_policy::AnswerPolicy;

@@ -5,41 +5,17 @@
 //! for what can be part of a key, and otherwise the one that says why not.
 
 use super::key::IsOption;
+use super::no_part::{
+    Float, HasFloats, HasOptions, IsInstant, IsOsText, IsRange, IsResult, IsSequence, Unordered,
+    reasons,
+};
 use crate::key::KeyPart;
-use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 
-/// Floats, and references to them.
-pub trait Float {}
-
-impl Float for f32 {}
-impl Float for f64 {}
-impl<T: Float + ?Sized> Float for &T {}
-
-/// Collections without an order, and references to them.
-pub trait Unordered {}
-
-impl<K, V, S> Unordered for HashMap<K, V, S> {}
-impl<K, S> Unordered for HashSet<K, S> {}
-impl<T: Unordered + ?Sized> Unordered for &T {}
-
-/// `Result`, and references to it.
-pub trait IsResult {}
-
-impl<T, E> IsResult for Result<T, E> {}
-impl<T: IsResult + ?Sized> IsResult for &T {}
-
-macro_rules! reasons {
-    ($($(#[$text:meta])* $reason:ident;)*) => {$(
-        $(#[$text])*
-        pub trait $reason: KeyPart {}
-
-        #[diagnostic::do_not_recommend]
-        impl<T: KeyPart> $reason for T {}
-    )*};
-}
+/// The type of the elements.
+type Element<T> = <T as IsSequence>::Element;
 
 reasons! {
     /// Asked of floats.
@@ -51,6 +27,15 @@ reasons! {
         note = "for numbers with the same bits, end the path with `.to_bits()`"
     )]
     Exact;
+
+    /// Asked of sequences of floats.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no part of a key: equal amounts may differ in their last bit",
+        label = "has floats in it",
+        note = "an amount seldom tells two calls apart: name the field that does, such as an id",
+        note = "or make them integers, such as cents in a `u64`"
+    )]
+    AllExact;
 
     /// Asked of unordered collections.
     #[diagnostic::on_unimplemented(
@@ -68,6 +53,15 @@ reasons! {
     )]
     Present;
 
+    /// Asked of an `Option` in a sequence.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` inside of another type is no part of a key: it may have no value",
+        label = "has parts that may have no value",
+        note = "a field may: `#[derive(idempotent_runtime::KeyPart)] struct Slot {{ value: {Self} }}`, and `Slot` \
+                in its place"
+    )]
+    AllPresent;
+
     /// Asked of `Result`.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` is no key: all calls without a value would share one",
@@ -75,6 +69,31 @@ reasons! {
         note = "refuse a call without it: end the path with `.ok()?`, or with `.as_ref().ok()?` for a field"
     )]
     Successful;
+
+    /// Asked of texts of the operating system.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no part of a key: it may be no text",
+        label = "may be no text",
+        note = "refuse a call in which it is none: end the path with `.to_str()?`",
+        note = "or take the text that is shown for it: end the path with `.display().to_string()`"
+    )]
+    Text;
+
+    /// Asked of ranges.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no part of a key, and its ends are",
+        label = "a range",
+        note = "name them, as in `(range.start, range.end)`, or `(range.start(), range.end())` for an inclusive one"
+    )]
+    Ends;
+
+    /// Asked of instants.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no part of a key: it means nothing in another process",
+        label = "an instant of this process",
+        note = "make it a `std::time::SystemTime`"
+    )]
+    Shared;
 
     /// Asked of iterators.
     #[diagnostic::on_unimplemented(
@@ -108,6 +127,11 @@ macro_rules! first_that_applies {
             fn new(value: &'a T) -> Self {
                 Self($next::new(value))
             }
+
+            #[allow(dead_code)]
+            fn value(&self) -> &'a T {
+                self.0.value()
+            }
         }
 
         impl<'a, T: ?Sized> Deref for $name<'a, T> {
@@ -134,11 +158,19 @@ macro_rules! first_that_applies {
             fn new(value: &'a T) -> Self {
                 Self(value)
             }
+
+            fn value(&self) -> &'a T {
+                self.0
+            }
         }
     };
 }
+pub(super) use first_that_applies;
 
-first_that_applies!(Part FloatPart UnorderedPart OptionPart ResultPart IteratorPart FuturePart OtherPart);
+first_that_applies!(
+    Part FloatPart FloatsPart UnorderedPart OptionPart OptionsPart ResultPart OsTextPart RangePart InstantPart
+    IteratorPart FuturePart InmostPart InnerPart ElementPart OtherPart
+);
 
 /// A value for a key, to be checked.
 pub fn part<T: ?Sized>(value: &T) -> Part<'_, T> {
@@ -148,76 +180,159 @@ pub fn part<T: ?Sized>(value: &T) -> Part<'_, T> {
 impl<'a, T: KeyPart + ?Sized> Part<'a, T> {
     /// The value, which can be part of a key.
     pub fn checked(&self) -> &'a T {
-        self.0.0.0.0.0.0.0.0
+        self.value()
     }
 }
 
-impl<'a, T: Float> FloatPart<'a, T> {
+impl<T: Float + ?Sized> FloatPart<'_, T> {
     /// Reports a float.
-    pub fn checked(&self) -> &'a (dyn KeyPart + 'a)
+    pub fn checked(&self) -> &'static ()
     where
         T: Exact,
     {
-        self.0.0.0.0.0.0.0
+        &()
     }
 }
 
-impl<'a, T: Unordered> UnorderedPart<'a, T> {
+impl<T: HasFloats + ?Sized> FloatsPart<'_, T> {
+    /// Reports floats in a sequence.
+    pub fn checked(&self) -> &'static ()
+    where
+        T: AllExact,
+    {
+        &()
+    }
+}
+
+impl<T: Unordered + ?Sized> UnorderedPart<'_, T> {
     /// Reports a collection without an order.
-    pub fn checked(&self) -> &'a (dyn KeyPart + 'a)
+    pub fn checked(&self) -> &'static ()
     where
         T: Ordered,
     {
-        self.0.0.0.0.0.0
+        &()
     }
 }
 
-impl<'a, T: IsOption> OptionPart<'a, T> {
+impl<T: IsOption + ?Sized> OptionPart<'_, T> {
     /// Reports an `Option`.
-    pub fn checked(&self) -> &'a (dyn KeyPart + 'a)
+    pub fn checked(&self) -> &'static ()
     where
         T: Present,
     {
-        self.0.0.0.0.0
+        &()
     }
 }
 
-impl<'a, T: IsResult> ResultPart<'a, T> {
+impl<T: HasOptions + ?Sized> OptionsPart<'_, T> {
+    /// Reports an `Option` in a sequence.
+    pub fn checked(&self) -> &'static ()
+    where
+        T::Option: AllPresent,
+    {
+        &()
+    }
+}
+
+impl<T: IsResult + ?Sized> ResultPart<'_, T> {
     /// Reports a `Result`.
-    pub fn checked(&self) -> &'a (dyn KeyPart + 'a)
+    pub fn checked(&self) -> &'static ()
     where
         T: Successful,
     {
-        self.0.0.0.0
+        &()
     }
 }
 
-impl<'a, T: Iterator> IteratorPart<'a, T> {
+impl<T: IsOsText + ?Sized> OsTextPart<'_, T> {
+    /// Reports a text of the operating system.
+    pub fn checked(&self) -> &'static ()
+    where
+        T: Text,
+    {
+        &()
+    }
+}
+
+impl<T: IsRange + ?Sized> RangePart<'_, T> {
+    /// Reports a range.
+    pub fn checked(&self) -> &'static ()
+    where
+        T: Ends,
+    {
+        &()
+    }
+}
+
+impl<T: IsInstant + ?Sized> InstantPart<'_, T> {
+    /// Reports an instant.
+    pub fn checked(&self) -> &'static ()
+    where
+        T: Shared,
+    {
+        &()
+    }
+}
+
+impl<T: Iterator + ?Sized> IteratorPart<'_, T> {
     /// Reports an iterator.
-    pub fn checked(&self) -> &'a (dyn KeyPart + 'a)
+    pub fn checked(&self) -> &'static ()
     where
         T: Collected,
     {
-        self.0.0.0
+        &()
     }
 }
 
-impl<'a, T: Future> FuturePart<'a, T> {
+impl<T: Future + ?Sized> FuturePart<'_, T> {
     /// Reports a future.
-    pub fn checked(&self) -> &'a (dyn KeyPart + 'a)
+    pub fn checked(&self) -> &'static ()
     where
         T: Awaited,
     {
-        self.0.0
+        &()
     }
 }
 
-impl<'a, T> OtherPart<'a, T> {
+impl<T: IsSequence + ?Sized> InmostPart<'_, T>
+where
+    T::Element: IsSequence<Element: IsSequence>,
+{
+    /// Reports the type of the elements of elements of elements.
+    pub fn checked(&self) -> &'static ()
+    where
+        Element<Element<Element<T>>>: KeyPart,
+    {
+        &()
+    }
+}
+
+impl<T: IsSequence<Element: IsSequence> + ?Sized> InnerPart<'_, T> {
+    /// Reports the type of the elements of elements.
+    pub fn checked(&self) -> &'static ()
+    where
+        Element<Element<T>>: KeyPart,
+    {
+        &()
+    }
+}
+
+impl<T: IsSequence + ?Sized> ElementPart<'_, T> {
+    /// Reports the type of the elements.
+    pub fn checked(&self) -> &'static ()
+    where
+        Element<T>: KeyPart,
+    {
+        &()
+    }
+}
+
+impl<T: ?Sized> OtherPart<'_, T> {
     /// Reports any other type.
-    pub fn checked(&self) -> &'a (dyn KeyPart + 'a)
+    pub fn checked(&self) -> &'static ()
     where
         T: KeyPart,
     {
-        self.0
+        &()
     }
 }
