@@ -12,7 +12,7 @@ pub(crate) mod quoted;
 mod template;
 mod tokens;
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprConst, ExprTuple, Lit, LitStr, Stmt};
@@ -72,6 +72,44 @@ impl Key {
         self.quoted.is_some()
     }
 
+    /// The key with other paths, as it stands in quotes.
+    pub(crate) fn with(&self, written: impl Fn(&FieldPath) -> String) -> String {
+        match &self.form {
+            Form::Path(path) => written(path),
+            Form::Tuple(paths) => {
+                let members: Vec<_> = paths.iter().map(written).collect();
+                let comma = if members.len() == 1 { "," } else { "" };
+                format!("({}{comma})", members.join(", "))
+            }
+            Form::Template(pieces) => {
+                let pieces = pieces.iter().map(|piece| match piece {
+                    Piece::Text(text) => text.replace('{', "{{").replace('}', "}}"),
+                    Piece::Hole(path) => format!("{{{}}}", written(path)),
+                });
+                pieces.collect()
+            }
+            Form::Constant(value) => source(value),
+        }
+    }
+
+    /// The argument `name` with another path in the place of `old`: the hole of a template, and a tuple with its
+    /// other parts.
+    pub(crate) fn with_in_place(&self, name: &str, old: &FieldPath, new: &str) -> String {
+        if self.is_template() {
+            return format!("{{{new}}}");
+        }
+        let key = self.with(|path| match std::ptr::eq(path, old) {
+            true => new.to_owned(),
+            false => path.with_root(&path.root.to_string()),
+        });
+        format!("{name} = \"{key}\"")
+    }
+
+    /// Returns `true` for several parts.
+    pub(crate) fn is_tuple(&self) -> bool {
+        matches!(self.form, Form::Tuple(_))
+    }
+
     /// All field paths, in source order.
     pub(crate) fn paths(&self) -> Vec<&FieldPath> {
         match &self.form {
@@ -91,6 +129,9 @@ impl Key {
 
 impl Value for Key {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        if let Some(error) = called(name, value) {
+            return Err(error);
+        }
         let (form, quoted) = match (value, literal(value)) {
             (Expr::Const(block), _) => (constant(name, block)?, None),
             (_, Some(Lit::Str(text))) => {
@@ -102,6 +143,36 @@ impl Value for Key {
         };
         Ok(Self { form, span: value.span(), quoted })
     }
+}
+
+/// The error for `"message.id"()`: the compiler proposes to call a method, and puts the parentheses behind the
+/// quotes.
+pub(crate) fn called(name: &Ident, value: &Expr) -> Option<syn::Error> {
+    let Expr::Call(call) = value else { return None };
+    let Some(Lit::Str(text)) = literal(&call.func).filter(|_| call.args.is_empty()) else {
+        return None;
+    };
+    let written = text.value();
+    let key = match name == "message" {
+        true => message(name, text).ok()??,
+        false => Key { form: from_text(name, text).ok()?, span: text.span(), quoted: None },
+    };
+    let fields = key.paths().into_iter().filter(|path| path.last_field().is_some());
+    let calls: Vec<_> = fields
+        .map(|field| {
+            let call = key.with(|path| {
+                let written = path.with_root(&path.root.to_string());
+                if std::ptr::eq(path, field) { format!("{written}()") } else { written }
+            });
+            format!("`{name} = \"{call}\"`")
+        })
+        .collect();
+    if calls.is_empty() {
+        return None;
+    }
+    let what =
+        format!("`()` behind `{written}` calls nothing: a method is called inside the quotes");
+    Some(mistake(call, what, calls.join(", or ")))
 }
 
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
@@ -132,7 +203,18 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         return Err(mistake(text, what, format!("`{name} = \"{closed}\"`")));
     }
     let expr = quoted::parse::<Expr>(text).map_err(|_| {
-        let as_constant = format!("for a fixed value `{name} = const {}`", source(text));
+        if let Some((what, path)) = keyword(&value) {
+            return mistake(text, what, format!("{RENAMED}`{name} = \"{path}\"`"));
+        }
+        if let Some(error) = in_single_quotes(name, text) {
+            return error;
+        }
+        let listed = value.trim_end_matches([',', ' ']);
+        let as_constant = format!("for one key of all calls: `{name} = const {}`", source(text));
+        let or_constant = match looks_fixed(&value) {
+            true => format!("; {as_constant}"),
+            false => String::new(),
+        };
         let help = match value.strip_prefix("const ") {
             Some(constant) => match fixed(constant).as_str() {
                 text if text == constant => {
@@ -140,12 +222,13 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
                 }
                 text => format!("`const` stands before the quotes: `{name} = const {text}`"),
             },
-            None if syn::parse_str::<ExprTuple>(&format!("({value})")).is_ok() => {
-                format!("several parts are a tuple: `{name} = \"({value})\"`")
+            None if syn::parse_str::<ExprTuple>(&format!("({listed})")).is_ok() => {
+                format!("several parts are a tuple: `{name} = \"({listed})\"`")
             }
-            None if value.contains('?') && value.contains(' ') => {
+            None if value.contains("? ") && value.contains(':') => {
+                let root = path::root_of(&value);
                 format!(
-                    "add a method that chooses, and call it: `{name} = \"req.idempotency_key()\"`"
+                    "add a method that chooses, and call it: `{name} = \"{root}.idempotency_key()\"`"
                 )
             }
             None if is_words(&value) => {
@@ -153,18 +236,76 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
                 let (field, tuple) = (words.join("."), words.join(", "));
                 format!(
                     "for a field: `{name} = \"{field}\"`; for several parts: `{name} = \
-                     \"({tuple})\"`; {as_constant}"
+                     \"({tuple})\"`{or_constant}"
                 )
             }
             None => match (value.strip_prefix("mut "), with_braces(&value)) {
                 (Some(parameter), _) => format!("`{name} = \"{parameter}\"`"),
-                (_, Some(template)) => format!("`{name} = \"{template}\"`, or {as_constant}"),
-                _ => format!("`{name} = \"{}\"`, or {as_constant}", path::example(name)),
+                (_, Some(template)) => format!("`{name} = \"{template}\"`"),
+                _ => format!("`{name} = \"{}\"`{or_constant}", path::example(name)),
             },
         };
         mistake(text, format!("`{value}` is not a field path"), help)
     })?;
     from_expression(name, &expr)
+}
+
+/// Help for a field whose name is a keyword.
+pub(crate) const RENAMED: &str = "the name that the field has in the struct; if it is the same: ";
+
+/// The problem of `event.type`, and the same with a raw name.
+pub(crate) fn keyword(text: &str) -> Option<(String, String)> {
+    fn raw(tokens: TokenStream, found: &mut Option<String>) -> TokenStream {
+        let mut after_dot = false;
+        let replace = |token: TokenTree| {
+            let is_field = std::mem::replace(&mut after_dot, token.to_string() == ".");
+            match token {
+                TokenTree::Ident(word)
+                    if is_field && word != "await" && is_keyword(&word.to_string()) =>
+                {
+                    found.get_or_insert_with(|| word.to_string());
+                    Ident::new_raw(&word.to_string(), word.span()).into()
+                }
+                TokenTree::Group(group) => {
+                    Group::new(group.delimiter(), raw(group.stream(), found)).into()
+                }
+                token => token,
+            }
+        };
+        tokens.into_iter().map(replace).collect()
+    }
+    // `self` and some others are no raw names.
+    fn is_keyword(word: &str) -> bool {
+        let is_name = |text: &str| syn::parse_str::<Ident>(text).is_ok();
+        !is_name(word) && is_name(&format!("r#{word}"))
+    }
+    let mut found = None;
+    let tokens = raw(text.parse().ok()?, &mut found);
+    let word = found?;
+    syn::parse2::<Expr>(tokens.clone()).ok()?;
+    Some((format!("`{word}` is a keyword of Rust"), source(&tokens)))
+}
+
+/// The error for `'nightly'` and `'order:' + id`, texts of other languages.
+fn in_single_quotes(name: &Ident, text: &LitStr) -> Option<syn::Error> {
+    let value = text.value();
+    let fixed = value.trim().strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    if let Some(fixed) =
+        fixed.filter(|fixed| !fixed.contains(['\'', '"', '\\']) && !fixed.is_empty())
+    {
+        let what = format!("`'{fixed}'` is a text, and not a field path");
+        let help = format!("for one key of all calls: `{name} = const \"{fixed}\"`");
+        return Some(mistake(text, what, help));
+    }
+    let expr = quoted::parse_text::<Expr>(&value.replace('\'', "\""), text.span()).ok()?;
+    matches!(expr, Expr::Binary(_)).then(|| from_expression(name, &expr).err())?
+}
+
+/// Returns `true` for text that is none of an expression, which as a constant would be the same for every
+/// call.
+fn looks_fixed(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '_' | '-' | ':' | '/');
+    text.chars().all(is_plain) && !text.contains("::")
 }
 
 /// The problem of a parenthesis or a bracket without its counterpart, and the text with both.
@@ -248,7 +389,7 @@ fn from_expression(name: &Ident, expr: &Expr) -> syn::Result<Form> {
 
 fn from_tuple(name: &Ident, tuple: &ExprTuple) -> syn::Result<Vec<FieldPath>> {
     if tuple.elems.is_empty() {
-        let help = format!("`{name} = (req.user, req.seq)`");
+        let help = format!("`{name} = \"{}\"`", path::example(name));
         return Err(mistake(tuple, format!("the tuple in `{name}` is empty"), help));
     }
     let quoted = tuple.elems.iter().map(|member| match literal(member) {
@@ -263,7 +404,10 @@ fn from_tuple(name: &Ident, tuple: &ExprTuple) -> syn::Result<Vec<FieldPath>> {
     let paths = tuple
         .elems
         .iter()
-        .filter_map(|member| mistakes.take(path::read(name, member, Place::Member)))
+        .enumerate()
+        .filter_map(|(at, member)| {
+            mistakes.take(path::read(name, member, Place::Member(tuple, at)))
+        })
         .collect();
     mistakes.or(paths)
 }
@@ -293,7 +437,7 @@ fn not_constant(name: &Ident, at: &impl ToTokens) -> syn::Error {
     {
         return mistake(at, what, format!("remove `const`: `{name} = {}`", source(&path)));
     }
-    mistake(at, what, format!("`{name} = const \"nightly\"`, or `{name} = const NIGHTLY`"))
+    mistake(at, what, format!("`{name} = const \"..\"`, or the name of a constant after `const`"))
 }
 
 #[cfg(test)]

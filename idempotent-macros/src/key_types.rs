@@ -110,13 +110,12 @@ pub(crate) fn condition(
     let no_key = NoKey::of(parameter)?;
     let (root, ty) = (&path.root, type_source(parameter));
     let help = match no_key {
-        NoKey::Option if key.is_template() => format!("refuse a call without it: `{{{root}?}}`"),
-        NoKey::Option => format!("refuse a call without it: `{name} = \"{root}?\"`"),
+        NoKey::Option => {
+            let optional = key.with_in_place(name, path, &format!("{root}?"));
+            format!("refuse a call without it: `{optional}`")
+        }
         NoKey::Float(float) if ty == float => {
-            let bits = match key.is_template() {
-                true => format!("{{{root}.to_bits()}}"),
-                false => format!("{name} = \"{root}.to_bits()\""),
-            };
+            let bits = key.with_in_place(name, path, &format!("{root}.to_bits()"));
             format!("take an integer, such as cents: `{root}: u64`; for the same bits: `{bits}`")
         }
         NoKey::Float(float) => {
