@@ -12,6 +12,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, ExprTuple, Lit, Member, Token};
 
+use self::refusal::as_text;
 use super::template::text_method;
 use crate::methods::{method_of, renamed};
 use crate::mistake::mistake;
@@ -386,7 +387,12 @@ pub(crate) fn formatted(arguments: &TokenStream) -> Option<String> {
     let mut pieces = text.split("{}");
     let mut template = pieces.next()?.to_owned();
     for piece in pieces {
-        template.push_str(&format!("{{{}}}{piece}", source(arguments.next()?)));
+        let argument = arguments.next()?;
+        match literal(argument) {
+            Some(fixed) => template.push_str(&as_text(fixed)),
+            None => template.push_str(&format!("{{{}}}", source(argument))),
+        }
+        template.push_str(piece);
     }
     // Without fixed text or a path in it, there is nothing to put together.
     template.contains('{').then_some(template)

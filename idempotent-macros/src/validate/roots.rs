@@ -328,7 +328,9 @@ impl Unknown<'_> {
                 let tuple = self.written(&format!("({})", several.join(", ")));
                 format!("{all}, as in `{tuple}`")
             }
-            _ => all,
+            _ if parameters.is_empty() => all,
+            // The name of a field that the body reads takes its place.
+            _ => format!("{all}, as in `{}`", self.written("req.item")),
         }
     }
 }

@@ -356,7 +356,7 @@ fn as_template(tuple: &syn::ExprTuple) -> String {
 }
 
 /// A literal as text in a template.
-fn as_text(fixed: &Lit) -> String {
+pub(super) fn as_text(fixed: &Lit) -> String {
     let text = match fixed {
         Lit::Str(text) => text.value(),
         Lit::Char(letter) => letter.value().to_string(),
