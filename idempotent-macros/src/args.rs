@@ -287,7 +287,10 @@ mod tests {
     fn values_are_understood_with_the_parameters_at_hand() {
         for (list, help) in [
             (quote!(key = "order:id"), "`key = \"order:{id}\"`"),
-            (quote!(key = "{}:{}", user, req.id), "`key = \"{user}:{req.id}\"`"),
+            (
+                quote!(key = "{}:{}", user, req.id),
+                "`key = \"{user}:{req.id}\"` in place of `key = \"{}:{}\", user, req.id`",
+            ),
             (quote!(key = "order:$Id"), "`key = \"order:{id}\"`"),
             (quote!(expire = "$ttl"), "a variable of a macro stands without them: `expire = $ttl`"),
         ] {
@@ -369,7 +372,8 @@ mod tests {
         );
         assert_eq!(
             messages(quote!(key = const)),
-            ["`const` without a value\nhelp: `key = const \"nightly\"`"]
+            ["`const` without a value\n\
+              help: a literal or the name of a constant: `key = const \"..\"`"]
         );
     }
 

@@ -22,10 +22,11 @@ use crate::words::Words;
 /// Expands the attribute: returns the rewritten function, or the function as it was and its errors.
 pub(crate) fn idempotent(arguments: TokenStream, mut item: TokenStream) -> TokenStream {
     let mut mistakes = Mistakes::default();
-    let mut words = Words::default();
+    let words;
     match Function::parse(&item, &arguments) {
         Err(error) => {
             mistakes.push(error);
+            words = Words::of_item(&item, &arguments);
             if syn::parse2::<Expr>(item.clone()).is_ok() {
                 // One expression may take the place of another, and nothing beside it.
                 return mistakes.into_compile_errors(&words);
@@ -39,7 +40,7 @@ pub(crate) fn idempotent(arguments: TokenStream, mut item: TokenStream) -> Token
             if mistakes.is_empty() {
                 return Expansion::new(&args, &function).function();
             }
-            words = Words::of(&function);
+            words = Words::of(&function, &arguments);
             item = function.without_marks(&item);
         }
     }

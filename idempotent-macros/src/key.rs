@@ -9,6 +9,7 @@ mod path;
 #[cfg(any(test, not(proc_macro)))]
 pub(crate) mod printed;
 pub(crate) mod quoted;
+mod repaired;
 mod template;
 mod tokens;
 
@@ -19,6 +20,8 @@ use syn::{Block, Expr, ExprConst, ExprTuple, Lit, LitStr, Stmt};
 
 use self::path::Place;
 pub(crate) use self::path::{FieldPath, formatted};
+pub(crate) use self::repaired::{RENAMED, keyword};
+use self::repaired::{fixed, in_single_quotes, is_words, looks_fixed, unclosed, with_braces};
 use crate::mistake::{Mistakes, mistake};
 use crate::source::source;
 use crate::value::{Value, literal, peel};
@@ -72,6 +75,44 @@ impl Key {
         self.quoted.is_some()
     }
 
+    /// The key with other paths, as it stands in quotes.
+    pub(crate) fn with(&self, written: impl Fn(&FieldPath) -> String) -> String {
+        match &self.form {
+            Form::Path(path) => written(path),
+            Form::Tuple(paths) => {
+                let members: Vec<_> = paths.iter().map(written).collect();
+                let comma = if members.len() == 1 { "," } else { "" };
+                format!("({}{comma})", members.join(", "))
+            }
+            Form::Template(pieces) => {
+                let pieces = pieces.iter().map(|piece| match piece {
+                    Piece::Text(text) => text.replace('{', "{{").replace('}', "}}"),
+                    Piece::Hole(path) => format!("{{{}}}", written(path)),
+                });
+                pieces.collect()
+            }
+            Form::Constant(value) => source(value),
+        }
+    }
+
+    /// The argument `name` with another path in the place of `old`: the hole of a template, and a tuple with its
+    /// other parts.
+    pub(crate) fn with_in_place(&self, name: &str, old: &FieldPath, new: &str) -> String {
+        if self.is_template() {
+            return format!("{{{new}}}");
+        }
+        let key = self.with(|path| match std::ptr::eq(path, old) {
+            true => new.to_owned(),
+            false => path.with_root(&path.root.to_string()),
+        });
+        format!("{name} = \"{key}\"")
+    }
+
+    /// Returns `true` for several parts.
+    pub(crate) fn is_tuple(&self) -> bool {
+        matches!(self.form, Form::Tuple(_))
+    }
+
     /// All field paths, in source order.
     pub(crate) fn paths(&self) -> Vec<&FieldPath> {
         match &self.form {
@@ -91,6 +132,9 @@ impl Key {
 
 impl Value for Key {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        if let Some(error) = called(name, value) {
+            return Err(error);
+        }
         let (form, quoted) = match (value, literal(value)) {
             (Expr::Const(block), _) => (constant(name, block)?, None),
             (_, Some(Lit::Str(text))) => {
@@ -102,6 +146,36 @@ impl Value for Key {
         };
         Ok(Self { form, span: value.span(), quoted })
     }
+}
+
+/// The error for `"message.id"()`: the compiler proposes to call a method, and puts the parentheses behind the
+/// quotes.
+pub(crate) fn called(name: &Ident, value: &Expr) -> Option<syn::Error> {
+    let Expr::Call(call) = value else { return None };
+    let Some(Lit::Str(text)) = literal(&call.func).filter(|_| call.args.is_empty()) else {
+        return None;
+    };
+    let written = text.value();
+    let key = match name == "message" {
+        true => message(name, text).ok()??,
+        false => Key { form: from_text(name, text).ok()?, span: text.span(), quoted: None },
+    };
+    let fields = key.paths().into_iter().filter(|path| path.last_field().is_some());
+    let calls: Vec<_> = fields
+        .map(|field| {
+            let call = key.with(|path| {
+                let written = path.with_root(&path.root.to_string());
+                if std::ptr::eq(path, field) { format!("{written}()") } else { written }
+            });
+            format!("`{name} = \"{call}\"`")
+        })
+        .collect();
+    if calls.is_empty() {
+        return None;
+    }
+    let what =
+        format!("`()` behind `{written}` calls nothing: a method is called inside the quotes");
+    Some(mistake(call, what, calls.join(", or ")))
 }
 
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
@@ -132,7 +206,18 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         return Err(mistake(text, what, format!("`{name} = \"{closed}\"`")));
     }
     let expr = quoted::parse::<Expr>(text).map_err(|_| {
-        let as_constant = format!("for a fixed value `{name} = const {}`", source(text));
+        if let Some((what, path)) = keyword(&value) {
+            return mistake(text, what, format!("{RENAMED}`{name} = \"{path}\"`"));
+        }
+        if let Some(error) = in_single_quotes(name, text) {
+            return error;
+        }
+        let listed = value.trim_end_matches([',', ' ']);
+        let as_constant = format!("for one key of all calls: `{name} = const {}`", source(text));
+        let or_constant = match looks_fixed(&value) {
+            true => format!("; {as_constant}"),
+            false => String::new(),
+        };
         let help = match value.strip_prefix("const ") {
             Some(constant) => match fixed(constant).as_str() {
                 text if text == constant => {
@@ -140,12 +225,13 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
                 }
                 text => format!("`const` stands before the quotes: `{name} = const {text}`"),
             },
-            None if syn::parse_str::<ExprTuple>(&format!("({value})")).is_ok() => {
-                format!("several parts are a tuple: `{name} = \"({value})\"`")
+            None if syn::parse_str::<ExprTuple>(&format!("({listed})")).is_ok() => {
+                format!("several parts are a tuple: `{name} = \"({listed})\"`")
             }
-            None if value.contains('?') && value.contains(' ') => {
+            None if value.contains("? ") && value.contains(':') => {
+                let root = path::root_of(&value);
                 format!(
-                    "add a method that chooses, and call it: `{name} = \"req.idempotency_key()\"`"
+                    "add a method that chooses, and call it: `{name} = \"{root}.idempotency_key()\"`"
                 )
             }
             None if is_words(&value) => {
@@ -153,81 +239,18 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
                 let (field, tuple) = (words.join("."), words.join(", "));
                 format!(
                     "for a field: `{name} = \"{field}\"`; for several parts: `{name} = \
-                     \"({tuple})\"`; {as_constant}"
+                     \"({tuple})\"`{or_constant}"
                 )
             }
             None => match (value.strip_prefix("mut "), with_braces(&value)) {
                 (Some(parameter), _) => format!("`{name} = \"{parameter}\"`"),
-                (_, Some(template)) => format!("`{name} = \"{template}\"`, or {as_constant}"),
-                _ => format!("`{name} = \"{}\"`, or {as_constant}", path::example(name)),
+                (_, Some(template)) => format!("`{name} = \"{template}\"`"),
+                _ => format!("`{name} = \"{}\"`{or_constant}", path::example(name)),
             },
         };
         mistake(text, format!("`{value}` is not a field path"), help)
     })?;
     from_expression(name, &expr)
-}
-
-/// The problem of a parenthesis or a bracket without its counterpart, and the text with both.
-fn unclosed(text: &str) -> Option<(String, String)> {
-    let (open, close) = [('(', ')'), ('[', ']')]
-        .into_iter()
-        .find(|(open, close)| text.matches(*open).count() != text.matches(*close).count())?;
-    let is_open = text.matches(open).count() > text.matches(close).count();
-    let (alone, partner, closed) = match is_open {
-        true => (open, close, format!("{text}{close}")),
-        false => (close, open, format!("{open}{text}")),
-    };
-    let closed = match syn::parse_str(&closed) {
-        Ok(Expr::Array(array)) => format!("({})", source(&array.elems)),
-        // A pair around a path does nothing.
-        Ok(Expr::Paren(paren)) => source(&paren.expr),
-        Ok(_) => closed,
-        // Several are missing: tuples do not nest.
-        Err(_) => {
-            let flat = format!("({})", text.replace([open, close], ""));
-            syn::parse_str::<ExprTuple>(&flat).ok()?;
-            flat
-        }
-    };
-    Some((format!("`{alone}` without `{partner}`"), closed))
-}
-
-/// A constant as it stands after `const`: a literal and the path of a constant as they are, other
-/// text in quotes.
-fn fixed(text: &str) -> String {
-    let is_constant = syn::parse_str::<syn::Path>(text).is_ok_and(|path| {
-        let last = path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
-        !last.contains(char::is_lowercase)
-    });
-    match is_constant || syn::parse_str::<Lit>(text).is_ok() {
-        true => text.to_owned(),
-        false => format!("\"{}\"", text.trim_matches(['\'', '\\', '"'])),
-    }
-}
-
-/// Returns `true` for several names with nothing but space between them.
-fn is_words(text: &str) -> bool {
-    let mut words = text.split_whitespace();
-    let is_name = |word: &str| syn::parse_str::<Ident>(word).is_ok();
-    words.clone().count() > 1 && words.all(is_name) && !text.starts_with("mut ")
-}
-
-/// `order:{req.id}` for `order:req.id`, in which the braces were left out.
-fn with_braces(text: &str) -> Option<String> {
-    let is_field = |text: &str| syn::parse_str::<syn::ExprField>(text).is_ok();
-    let mut found = false;
-    let pieces = text.split_inclusive([':', '/', '|']).map(|piece| {
-        let field = piece.trim_end_matches([':', '/', '|']);
-        match is_field(field) {
-            true => {
-                found = true;
-                format!("{{{field}}}{}", &piece[field.len()..])
-            }
-            false => piece.to_owned(),
-        }
-    });
-    let template: String = pieces.collect();
-    found.then_some(template)
 }
 
 /// The template of `message`, if the text is one: text without holes is not.
@@ -248,7 +271,7 @@ fn from_expression(name: &Ident, expr: &Expr) -> syn::Result<Form> {
 
 fn from_tuple(name: &Ident, tuple: &ExprTuple) -> syn::Result<Vec<FieldPath>> {
     if tuple.elems.is_empty() {
-        let help = format!("`{name} = (req.user, req.seq)`");
+        let help = format!("`{name} = \"{}\"`", path::example(name));
         return Err(mistake(tuple, format!("the tuple in `{name}` is empty"), help));
     }
     let quoted = tuple.elems.iter().map(|member| match literal(member) {
@@ -263,7 +286,10 @@ fn from_tuple(name: &Ident, tuple: &ExprTuple) -> syn::Result<Vec<FieldPath>> {
     let paths = tuple
         .elems
         .iter()
-        .filter_map(|member| mistakes.take(path::read(name, member, Place::Member)))
+        .enumerate()
+        .filter_map(|(at, member)| {
+            mistakes.take(path::read(name, member, Place::Member(tuple, at)))
+        })
         .collect();
     mistakes.or(paths)
 }
@@ -293,7 +319,7 @@ fn not_constant(name: &Ident, at: &impl ToTokens) -> syn::Error {
     {
         return mistake(at, what, format!("remove `const`: `{name} = {}`", source(&path)));
     }
-    mistake(at, what, format!("`{name} = const \"nightly\"`, or `{name} = const NIGHTLY`"))
+    mistake(at, what, format!("`{name} = const \"..\"`, or the name of a constant after `const`"))
 }
 
 #[cfg(test)]

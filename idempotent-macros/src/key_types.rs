@@ -145,11 +145,9 @@ pub(crate) fn condition(
     }
     let parameter = function.type_of(&path.root)?;
     let root = &path.root;
-    // The path with `end` after it, as this key has it.
-    let ending = |end: &str| match key.is_template() {
-        true => format!("`{{{root}{end}}}`"),
-        false => format!("`{name} = \"{root}{end}\"`"),
-    };
+    // The key with `end` after this path.
+    let ending =
+        |end: &str| format!("`{}`", key.with_in_place(name, path, &format!("{root}{end}")));
     if let Some(condition) = trait_object(parameter, ending) {
         return Some(condition);
     }

@@ -19,6 +19,7 @@ pub(crate) use self::comments::{comment, not_here};
 use self::positional::positional;
 use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
+use crate::key;
 use crate::mistake::{Mistakes, mistake, reported};
 use crate::source::source;
 use crate::value::{final_errors, literal};
@@ -32,8 +33,14 @@ pub(crate) fn split(
     parameters: &[String],
     mistakes: &mut Mistakes,
 ) -> Vec<NestedMeta> {
-    let parser = |input: ParseStream<'_>| Ok(entries(input, parameters, mistakes));
-    parser.parse2(arguments).unwrap_or_default()
+    let mut list = Vec::new();
+    let parser = |input: ParseStream<'_>| {
+        list = entries(input, parameters, mistakes);
+        Ok(())
+    };
+    // An error here is about a group that was not read to its end, which has been reported.
+    let _ = parser.parse2(arguments);
+    list
 }
 
 fn entries(
@@ -126,7 +133,8 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         let const_token: Token![const] = input.parse()?;
         if ends(input) {
             let what = "`const` without a value";
-            return Err(mistake(const_token, what, format!("`{name} = const \"nightly\"`")));
+            let help = format!("a literal or the name of a constant: `{name} = const \"..\"`");
+            return Err(mistake(const_token, what, help));
         }
         let value: Expr = input.parse()?;
         if !argument.is_key {
@@ -142,6 +150,7 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         return Err(error);
     }
     let start = input.fork();
+    let start_of_rest = input.fork();
     if let Ok(literal) = input.fork().parse::<proc_macro2::Literal>()
         && let Some(text) = literal.to_string().strip_prefix('\'')
     {
@@ -154,6 +163,16 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         return Err(mistake(literal, what, format!("`{name} = \"{text}\"`")));
     }
     input.parse().map_err(|_| {
+        let rest: TokenStream = std::iter::from_fn(|| {
+            let more = !ends(&start_of_rest);
+            more.then(|| start_of_rest.parse::<TokenTree>().ok()).flatten().map(|tree| tree.0)
+        })
+        .collect();
+        if argument.is_key
+            && let Some((what, path)) = key::keyword(&rest.to_string())
+        {
+            return mistake(rest, what, format!("{}`{name} = {path}`", key::RENAMED));
+        }
         let at: TokenStream = start.parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
         let what = format!("the value of `{name}` is not an expression");
         let help = match in_braces(&at).filter(|_| argument.is_key) {

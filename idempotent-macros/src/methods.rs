@@ -10,11 +10,12 @@ use crate::function::Function;
 use crate::source::type_source;
 use crate::words::has_fields;
 
-/// Surrounds help that depends on the type of a parameter.
-const EDGE: char = '\u{1}';
+/// Surrounds help that depends on the type of a parameter. Help has text of the user's in it, and no text
+/// has this by accident.
+const EDGE: &str = "\u{fdd0}__idempotent_method\u{fdd0}";
 
 /// Separates the parts of such help.
-const NEXT: char = '\u{2}';
+const NEXT: &str = "\u{fdd0}__idempotent_next\u{fdd0}";
 
 /// Help that ends in a method on the type of the parameter `root`, and another one where that type is
 /// not the user's own.
@@ -60,9 +61,13 @@ impl Methods {
         let mut text = pieces.next().unwrap_or_default().to_owned();
         while let Some(choice) = pieces.next() {
             let parts: Vec<_> = choice.split(NEXT).collect();
-            if let [root, before, method, otherwise] = parts.as_slice() {
-                let method = self.method(root, method).map(|method| format!("{before}`{method}`"));
-                text.push_str(method.as_deref().unwrap_or(otherwise));
+            match parts.as_slice() {
+                [root, before, method, otherwise] => {
+                    let method =
+                        self.method(root, method).map(|method| format!("{before}`{method}`"));
+                    text.push_str(method.as_deref().unwrap_or(otherwise));
+                }
+                _ => text.push_str(choice),
             }
             text.push_str(pieces.next().unwrap_or_default());
         }
@@ -134,6 +139,13 @@ mod tests {
         assert_eq!(methods().put_into(&help), "add `impl Order { fn id(&self) {} }`");
         let help = method_of("self", "add ", "fn id(&self) {}", "pass it");
         assert_eq!(methods().put_into(&help), "add `fn id(&self) {}`");
+    }
+
+    #[test]
+    fn control_characters_of_the_user_do_not_cut_the_help() {
+        let help = format!("`a\u{1}b\u{2}c` {}", method_of("req", "", "fn id(&self) {}", "pass"));
+        let expected = "`a\u{1}b\u{2}c` `impl Order { fn id(&self) {} }`";
+        assert_eq!(methods().put_into(&help), expected);
     }
 
     #[test]

@@ -6,7 +6,9 @@ use quote::ToTokens;
 /// The expression roughly as it was written, for help texts.
 pub(crate) fn source(tokens: &impl ToTokens) -> String {
     let mut texts = Vec::new();
-    let mut text = without_texts(tokens.to_token_stream(), &mut texts).to_string();
+    let text = without_texts(tokens.to_token_stream(), &mut texts).to_string();
+    // The compiler breaks long lines.
+    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for (spaced, tight) in [
         (" . ", "."),
         (" :: ", "::"),

@@ -68,7 +68,7 @@ fn name(args: &Args, function: &Function, mistakes: &mut Mistakes) {
 }
 
 /// `order.create` for `create_order`.
-fn dotted(function: &Ident) -> String {
+pub(crate) fn dotted(function: &Ident) -> String {
     let function = function.unraw().to_string();
     match function.trim_matches('_').split_once('_') {
         Some((verb, noun)) => format!("{noun}.{verb}"),

@@ -6,7 +6,8 @@ mod path;
 mod text;
 
 use darling::FromMeta;
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
 use syn::{Expr, ExprLit, Lit, Meta};
 
 pub(crate) use self::choice::{Abandon, Mode, OnStoreError, OnUnrecorded, variant};
@@ -19,6 +20,8 @@ use crate::mistake::mistake;
 #[derive(Debug)]
 pub(crate) struct Given<T> {
     pub(crate) name: Ident,
+    /// The tokens of the value, or the name where there are none.
+    pub(crate) at: TokenStream,
     pub(crate) value: syn::Result<T>,
 }
 
@@ -41,11 +44,13 @@ pub(crate) trait Value: Sized {
 impl<T: Value> FromMeta for Given<T> {
     fn from_meta(item: &Meta) -> darling::Result<Self> {
         let name = item.path().require_ident()?.clone();
-        let value = match item {
-            Meta::NameValue(pair) => T::read(&name, peel(&pair.value)),
-            _ => T::word(&name),
+        let (at, value) = match item {
+            Meta::NameValue(pair) => {
+                (pair.value.to_token_stream(), T::read(&name, peel(&pair.value)))
+            }
+            _ => (name.to_token_stream(), T::word(&name)),
         };
-        Ok(Self { name, value })
+        Ok(Self { name, at, value })
     }
 }
 

@@ -2,13 +2,18 @@
 //!
 //! Arguments are parsed without the function in view, and their examples speak of a parameter `req`,
 //! an error `OrderError`, a value `Order` and a transaction `tx`. An example that does not fit is a
-//! second mistake, so the names are replaced where the function has others.
+//! second mistake, so the names are replaced where the function has others. Where it has none, `..` is left
+//! for the user to fill in.
 
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use syn::ext::IdentExt;
 use syn::{FnArg, Pat, Type};
 
 use crate::function::{Function, result_types};
 use crate::methods::Methods;
 use crate::source::type_source;
+use crate::synonyms::snake_case;
+use crate::validate::dotted;
 
 /// The error type of the function, in examples that are written before it is known.
 pub(crate) const ERROR_TYPE: &str = "OrderError";
@@ -18,6 +23,13 @@ pub(crate) const VALUE_TYPE: &str = "Order";
 
 /// The fingerprint in examples.
 const PAYLOAD: &str = "(req.amount, req.currency)";
+
+/// The fields of `req` in examples.
+const FIELDS: [&str; 8] =
+    ["order_id", "item", "user", "amount", "currency", "tenant", "token", "reference"];
+
+/// The name of the operation in examples.
+const OPERATION: &str = "orders.create";
 
 /// Help that needs a parameter with fields.
 pub(crate) const WHOLE_PAYLOAD: &str = "`fingerprint = \"req\"` if the type derives `KeyPart`, or ";
@@ -45,6 +57,12 @@ pub(crate) struct Words {
     value: Option<String>,
     /// A parameter that has fields, unless there is one with the name `req`.
     request: Option<String>,
+    /// The fields of that parameter that the body reads.
+    fields: Vec<String>,
+    /// The words that the user wrote, in snake case: help that has them speaks of fields that there are.
+    written: Vec<String>,
+    /// A name for the operation.
+    operation: Option<String>,
     /// Parameters that are keys themselves.
     scalars: Vec<String>,
     transaction: Option<String>,
@@ -55,7 +73,8 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    pub(crate) fn of(function: &Function) -> Self {
+    /// The names of the function whose attribute has these arguments.
+    pub(crate) fn of(function: &Function, arguments: &TokenStream) -> Self {
         let returns = function.returns();
         let value = result_types(&returns).map(|(value, _)| type_source(value));
         let mut words = Self {
@@ -64,8 +83,16 @@ impl Words {
             methods: Methods::of(function),
             call: Some(call_of(function)),
             is_free: function.receiver().is_none(),
+            written: words_in(arguments.clone()),
             ..Self::default()
         };
+        if !words.written.iter().any(|word| word == "orders") {
+            let name = &function.sig.ident;
+            words.operation = Some(match name.unraw().to_string() {
+                word if words.is_free && !word.contains('_') => word,
+                _ => dotted(name),
+            });
+        }
         for input in &function.sig.inputs {
             let FnArg::Typed(typed) = input else { continue };
             let Some(name) = name_of(&typed.pat).filter(|name| !name.starts_with('_')) else {
@@ -79,7 +106,23 @@ impl Words {
                 _ => {}
             }
         }
+        let body = function.user_body();
+        if words.request.is_none() && words.scalars.is_empty() {
+            // Anything whose fields the body reads.
+            let names = function.bindings().into_iter().map(|binding| binding.name.to_string());
+            words.request =
+                names.into_iter().find(|name| !fields_of(name, body.clone()).is_empty());
+        }
+        if let Some(request) = &words.request {
+            words.fields = fields_of(request, body);
+        }
         words
+    }
+
+    /// The names of an item that is not a function.
+    pub(crate) fn of_item(item: &TokenStream, arguments: &TokenStream) -> Self {
+        let written = words_in(arguments.clone()).into_iter().chain(words_in(item.clone()));
+        Self { written: written.collect(), ..Self::default() }
     }
 
     /// Puts the names into the help of an error. The text before it has the user's words already.
@@ -89,6 +132,9 @@ impl Words {
         let mut help = self.with_parameters(&help);
         if let Some(call) = &self.call {
             help = help.replace(CALL, call);
+        }
+        if let Some(operation) = &self.operation {
+            help = help.replace(OPERATION, operation);
         }
         for (of_self, of_parameter) in INSTANCE.iter().filter(|_| self.is_free) {
             help = help.replace(of_self, of_parameter);
@@ -106,12 +152,65 @@ impl Words {
         format!("{what}\nhelp: {help}")
     }
 
+    /// Returns `true` for a path that the user has not written, and whose field the body does not read.
+    fn is_example(&self, path: &str) -> bool {
+        let field = path.trim_start_matches("req.").trim_end_matches('?');
+        FIELDS.contains(&field)
+            && !self.written.iter().any(|word| word == field)
+            && !self.fields.iter().any(|known| known == field)
+    }
+
+    /// The fields that the attribute does not have already, those first that look like keys.
+    fn others(&self) -> Vec<&String> {
+        let is_key = |field: &&String| *field == "id" || field.ends_with("_id");
+        let mut others: Vec<_> =
+            self.fields.iter().filter(|field| !self.written.contains(field)).collect();
+        others.sort_by_key(|field| !is_key(field));
+        others
+    }
+
+    /// The path with a field that there is, another one for each of the `known` paths.
+    fn example(&self, path: &str, known: &mut Vec<String>) -> String {
+        // None of the fields may be an `Option`.
+        if path.ends_with('?') {
+            return "req..?".to_owned();
+        }
+        let at = known.iter().position(|known| known == path).unwrap_or_else(|| {
+            known.push(path.to_owned());
+            known.len() - 1
+        });
+        match self.others().get(at) {
+            Some(field) => format!("req.{field}"),
+            None => "req..".to_owned(),
+        }
+    }
+
     fn with_parameters(&self, help: &str) -> String {
         match (self.request.as_deref(), self.scalars.as_slice()) {
-            (Some("req"), _) | (None, []) => help.to_owned(),
+            (None, []) => replace_paths(help, |path| match self.is_example(path) {
+                true => "..".to_owned(),
+                false => path.to_owned(),
+            }),
             (Some(request), _) => {
                 let help = help.replace("\"req\"", &format!("\"{request}\""));
-                replace_paths(&help, |path| path.replacen("req", request, 1))
+                let payload = match self.others().as_slice() {
+                    [] => format!("{request}.."),
+                    [only] => format!("{request}.{only}"),
+                    [first, second, ..] => format!("({request}.{first}, {request}.{second})"),
+                };
+                let is_own = PAYLOAD.split("req.").skip(1).any(|rest| {
+                    let field = rest.trim_end_matches([',', ' ', ')']);
+                    self.written.iter().any(|word| word == field)
+                });
+                let help = if is_own { help } else { help.replace(PAYLOAD, &payload) };
+                let mut known: Vec<String> = Vec::new();
+                replace_paths(&help, |path| {
+                    let path = match self.is_example(path) {
+                        true => self.example(path, &mut known),
+                        false => path.to_owned(),
+                    };
+                    path.replacen("req", request, 1)
+                })
             }
             (None, scalars) => {
                 let payload = match scalars {
@@ -157,6 +256,45 @@ fn replace_paths(text: &str, mut replace: impl FnMut(&str) -> String) -> String 
     }
     out.push_str(rest);
     out
+}
+
+/// All words in the tokens, and in the texts among them, in snake case.
+fn words_in(tokens: TokenStream) -> Vec<String> {
+    let text = tokens.to_string();
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| !word.is_empty()).map(snake_case).collect()
+}
+
+/// The fields of a variable that the tokens read, in their order.
+fn fields_of(variable: &str, tokens: TokenStream) -> Vec<String> {
+    let mut fields: Vec<String> = Vec::new();
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.to_string() == text);
+    let is_call = |at: usize| matches!(tokens.get(at), Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis);
+    let is_variable = |at: usize| is(at, variable) || (variable == "self" && is(at, "__self"));
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            TokenTree::Group(group) => fields.extend(fields_of(variable, group.stream())),
+            TokenTree::Ident(field)
+                if at >= 2
+                    && is(at - 1, ".")
+                    && is_variable(at - 2)
+                    && !(at >= 3 && is(at - 3, "."))
+                    && !is_call(at + 1)
+                    && !is(at + 1, ".") =>
+            {
+                fields.push(field.to_string());
+            }
+            _ => {}
+        }
+    }
+    let mut known: Vec<String> = Vec::new();
+    fields.retain(|field| {
+        let is_new = !known.contains(field);
+        known.push(field.clone());
+        is_new
+    });
+    fields
 }
 
 /// The name that a parameter binds, if it binds one: `req`, `Json(req)`.
@@ -242,7 +380,8 @@ mod tests {
     use super::*;
 
     fn help(function: TokenStream, help: &str) -> String {
-        let words = Words::of(&Function::parse(&function, &TokenStream::new()).unwrap());
+        let function = Function::parse(&function, &TokenStream::new()).unwrap();
+        let words = Words::of(&function, &TokenStream::new());
         let text = words.put_into(&format!("`req.order_id` is wrong\nhelp: {help}"));
         text.strip_prefix("`req.order_id` is wrong\nhelp: ").unwrap().to_owned()
     }
@@ -250,13 +389,49 @@ mod tests {
     #[test]
     fn a_request_of_another_name_is_called_by_it() {
         let function = quote!(
-            async fn f(State(db): State<Db>, Json(order): Json<Order>, n: u64) -> Result<(), E> {}
+            async fn f(State(db): State<Db>, Json(order): Json<Order>, n: u64) -> Result<(), E> {
+                db.insert(order.total, &order.line_id, order.name()).await
+            }
+        );
+        let help = |text| help(function.clone(), text);
+        assert_eq!(help("`{req.id()}`, `{my_req.id}`"), "`{order.id()}`, `{my_req.id}`");
+        // A field that the body reads, and none that is invented.
+        assert_eq!(help("`key = \"req.order_id\"`"), "`key = \"order.line_id\"`");
+        assert_eq!(help("`{req.order_id}:{req.item}`"), "`{order.line_id}:{order.total}`");
+        assert_eq!(
+            help("`{req.order_id}:{req.item}:{req.user}`"),
+            "`{order.line_id}:{order.total}:{order..}`"
         );
         assert_eq!(
-            help(function.clone(), "`key = \"req.order_id\"`"),
-            "`key = \"order.order_id\"`"
+            help("`fingerprint = \"(req.amount, req.currency)\"`"),
+            "`fingerprint = \"(order.line_id, order.total)\"`"
         );
-        assert_eq!(help(function, "`{req.id()}`, `{my_req.id}`"), "`{order.id()}`, `{my_req.id}`");
+        assert_eq!(help("`key = \"req.total\"`"), "`key = \"order.total\"`");
+    }
+
+    #[test]
+    fn a_field_that_the_user_wrote_is_kept() {
+        let item = quote!(
+            async fn create_order(req: Req) -> Result<(), E> {}
+        );
+        let function = Function::parse(&item, &TokenStream::new()).unwrap();
+        let words = Words::of(&function, &quote!(key = "req.orderId", name = "x"));
+        let text = words.put_into("a\nhelp: `req.order_id`, `req.user`, `orders.create`");
+        assert_eq!(text, "a\nhelp: `req.order_id`, `req..`, `order.create`");
+    }
+
+    #[test]
+    fn without_parameters_nothing_is_invented() {
+        let function = quote!(
+            async fn f() -> Result<(), E> {}
+        );
+        assert_eq!(help(function, "`key = \"req.order_id\"`"), "`key = \"..\"`");
+        let function = quote!(
+            async fn f(&self, names: Vec<u8>) -> Result<(), E> {
+                self.store.put(self.tenant).await
+            }
+        );
+        assert_eq!(help(function, "`key = \"req.order_id\"`"), "`key = \"self.tenant\"`");
     }
 
     #[test]
@@ -281,6 +456,6 @@ mod tests {
         assert_eq!(help(function.clone(), retention), retention.replace("Order", "Receipt"));
         assert_eq!(help(function.clone(), "`transaction = \"tx\"`"), "`transaction = \"conn\"`");
         assert_eq!(help(function.clone(), "`OrderError::is_final`"), "`PayError::is_final`");
-        assert_eq!(help(function, "`key = \"req.order_id\"`"), "`key = \"req.order_id\"`");
+        assert_eq!(help(function, "`name = \"orders.create\"`"), "`name = \"f\"`");
     }
 }

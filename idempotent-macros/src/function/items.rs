@@ -2,10 +2,13 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
-use syn::{FnArg, ImplItem, Item, Signature, Type};
+use syn::parse::Parser;
+use syn::{
+    Block, Expr, ExprClosure, FnArg, ImplItem, Item, Pat, ReturnType, Signature, Stmt, Type,
+};
 
 use crate::mistake::mistake;
-use crate::source::{signature_source, source};
+use crate::source::{signature_source, source, type_source};
 use crate::synonyms::snake_case;
 
 /// The error for an item that is not a function. `arguments` are those of the attribute.
@@ -55,16 +58,95 @@ pub(super) fn not_a_function(item: &TokenStream, arguments: &TokenStream) -> syn
         _ => {
             let first: TokenStream = item.clone().into_iter().take(1).collect();
             let at = if first.is_empty() { quote_spanned!(Span::call_site()=> _) } else { first };
-            if syn::parse2::<syn::ExprClosure>(item.clone()).is_ok() {
-                let help = format!("move it to a function: {help}");
+            if let Ok(closure) = syn::parse2::<ExprClosure>(item.clone()) {
+                let help = outside("run", &closure, arguments);
                 return mistake(at, what("a closure"), help);
             }
             if at.to_string() == "let" {
-                let help = format!("put it on the function that is called: {help}");
-                return mistake(at, what("a statement"), help);
+                let (kind, help) = match local(item) {
+                    Some((name, Expr::Closure(closure))) => {
+                        ("a closure", outside(&name, &closure, arguments))
+                    }
+                    Some((_, value)) => ("a statement", on_called(&value, arguments)),
+                    None => ("a statement", on_called(&Expr::Verbatim(item.clone()), arguments)),
+                };
+                return mistake(at, what(kind), help);
             }
             mistake(at, "`#[idempotent]` goes on an async function", help)
         }
+    }
+}
+
+/// The name and the value of `let name = value;`.
+fn local(item: &TokenStream) -> Option<(String, Expr)> {
+    let statements = Block::parse_within.parse2(item.clone()).ok()?;
+    let [Stmt::Local(local)] = statements.as_slice() else { return None };
+    let name = match &local.pat {
+        Pat::Ident(name) => name.ident.to_string(),
+        Pat::Type(typed) => match &*typed.pat {
+            Pat::Ident(name) => name.ident.to_string(),
+            _ => return None,
+        },
+        _ => "run".to_owned(),
+    };
+    Some((name, (*local.init.as_ref()?.expr).clone()))
+}
+
+/// Help for a closure: the same as a function, with the arguments of the attribute.
+fn outside(name: &str, closure: &ExprClosure, arguments: &TokenStream) -> String {
+    let parameter = |pattern: &Pat| match pattern {
+        Pat::Type(_) => signature_source(pattern),
+        pattern => format!("{}: ..", source(pattern)),
+    };
+    let parameters: Vec<_> = closure.inputs.iter().map(parameter).collect();
+    let returns = match &closure.output {
+        ReturnType::Type(_, ty) => type_source(ty),
+        ReturnType::Default => "Result<.., idempotent_runtime::Error>".to_owned(),
+    };
+    let body = match &*closure.body {
+        Expr::Async(block) => source(&block.block),
+        Expr::Block(block) => source(&block.block),
+        value => format!("{{ {} }}", source(value)),
+    };
+    let first = closure.inputs.first().map(|first| match first {
+        Pat::Type(typed) => source(&typed.pat),
+        pattern => source(pattern),
+    });
+    let arguments = match (source(arguments), first) {
+        (given, Some(first)) if given.is_empty() => format!("key = \"{first}\""),
+        (given, _) => given,
+    };
+    format!(
+        "a function in its place, outside of the body: `#[idempotent({arguments})] async fn \
+         {name}({}) -> {returns} {body}`",
+        parameters.join(", ")
+    )
+}
+
+/// Help for a statement: the function that is called in it, with the arguments of the attribute.
+fn on_called(value: &Expr, arguments: &TokenStream) -> String {
+    let called = match value {
+        Expr::Await(wait) => called(&wait.base),
+        Expr::Try(value) => match &*value.expr {
+            Expr::Await(wait) => called(&wait.base),
+            value => called(value),
+        },
+        value => called(value),
+    };
+    let called = called.unwrap_or_else(|| "..".to_owned());
+    let arguments = source(arguments);
+    format!("put it on the function that is called: `#[idempotent({arguments})] async fn {called}`")
+}
+
+/// The name of the function that is called.
+fn called(call: &Expr) -> Option<String> {
+    match call {
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) => Some(path.path.segments.last()?.ident.to_string()),
+            _ => None,
+        },
+        Expr::MethodCall(call) => Some(call.method.to_string()),
+        _ => None,
     }
 }
 

@@ -58,7 +58,10 @@ fn placeholders(key: &str) -> Option<(String, String)> {
         (format!("<{path}>"), format!("{{{path}}}"))
     } else {
         let printf = ["%s", "%d", "%v"].into_iter().find(|printf| key.contains(printf))?;
-        (printf.to_owned(), "{req.order_id}".to_owned())
+        let fields = ["{req.order_id}", "{req.item}", "{req.user}"];
+        let template =
+            fields.iter().fold(key.to_owned(), |key, field| key.replacen(printf, field, 1));
+        return Some((format!("`{printf}` does not stand for a parameter"), template));
     };
     Some((format!("`{found}` does not stand for a parameter"), key.replace(&found, &hole)))
 }
@@ -137,6 +140,8 @@ mod tests {
         translated("@id", "`@id` does not stand for a parameter", "id");
         translated("#p0", "`#p0` does not name a parameter", "req.order_id");
         translated("o:%s", "`%s` does not stand for a parameter", "o:{req.order_id}");
+        let two = "o:{req.order_id}:{req.item}";
+        translated("o:%d:%d", "`%d` does not stand for a parameter", two);
         translated("#{req.id}", "`#{req.id}` is written without `#`", "{req.id}");
         translated("order:#{req.id}", "`#{req.id}` is written without `#`", "order:{req.id}");
         translated("#req.orderId", "`#req.orderId` is written without `#`", "req.order_id");

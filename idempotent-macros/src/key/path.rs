@@ -10,8 +10,9 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, Lit, Member, Token};
+use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, ExprTuple, Lit, Member, Token};
 
+use self::refusal::as_text;
 use super::template::text_method;
 use crate::methods::{method_of, renamed};
 use crate::mistake::mistake;
@@ -34,10 +35,11 @@ pub(super) enum Step {
 }
 
 /// Position of the path in the key, for help texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'a> {
     Whole,
-    Member,
+    /// The member of a tuple at an index.
+    Member(&'a ExprTuple, usize),
     Hole,
 }
 
@@ -78,7 +80,7 @@ impl FieldPath {
     }
 }
 
-pub(super) fn read(name: &Ident, expr: &Expr, place: Place) -> syn::Result<FieldPath> {
+pub(super) fn read(name: &Ident, expr: &Expr, place: Place<'_>) -> syn::Result<FieldPath> {
     let (base, optional) = match unwrap(expr) {
         Expr::Try(optional) => (unwrap(&optional.expr), true),
         base => (base, false),
@@ -91,7 +93,7 @@ pub(super) fn read(name: &Ident, expr: &Expr, place: Place) -> syn::Result<Field
 
 struct Reader<'a> {
     name: &'a Ident,
-    place: Place,
+    place: Place<'a>,
     /// The path without `?`.
     whole: &'a Expr,
     /// The path ends in `?`.
@@ -276,12 +278,33 @@ impl Reader<'_> {
         self.whole(&format!("{path}?"))
     }
 
-    /// The path as it is written in its place.
+    /// The path as it is written in its place: a tuple with its other members.
     fn whole(&self, path: &str) -> String {
-        match self.place {
-            Place::Whole => format!("{} = {path}", self.name),
-            Place::Member => path.to_owned(),
-            Place::Hole => format!("{{{path}}}"),
+        self.several(&[path.to_owned()])
+    }
+
+    /// Several paths in the place of the one.
+    fn several(&self, paths: &[String]) -> String {
+        match (self.place, paths) {
+            (Place::Hole, _) => {
+                paths.iter().map(|path| format!("{{{path}}}")).collect::<Vec<_>>().join(":")
+            }
+            (Place::Whole, [path]) => format!("{} = {path}", self.name),
+            (Place::Whole, _) => format!("{} = ({})", self.name, paths.join(", ")),
+            // The other members may be mistakes, too.
+            (Place::Member(tuple, at), _)
+                if !tuple.elems.iter().enumerate().all(|(other, member)| {
+                    other == at || read(self.name, member, Place::Hole).is_ok()
+                }) =>
+            {
+                paths.join(", ")
+            }
+            (Place::Member(tuple, at), _) => {
+                let mut members: Vec<_> = tuple.elems.iter().map(source).collect();
+                members.splice(at..=at, paths.iter().cloned());
+                let comma = if members.len() == 1 { "," } else { "" };
+                format!("{} = ({}{comma})", self.name, members.join(", "))
+            }
         }
     }
 }
@@ -343,7 +366,7 @@ pub(super) fn example(name: &Ident) -> &'static str {
 }
 
 /// The parameter that a path starts from, or `req` where there is none.
-fn root_of(path: &str) -> &str {
+pub(super) fn root_of(path: &str) -> &str {
     let path = path.trim_start_matches(['&', '*', '(', ' ']).trim_start_matches("mut ");
     let raw = if path.starts_with("r#") { 2 } else { 0 };
     let name = &path[raw..];
@@ -364,7 +387,12 @@ pub(crate) fn formatted(arguments: &TokenStream) -> Option<String> {
     let mut pieces = text.split("{}");
     let mut template = pieces.next()?.to_owned();
     for piece in pieces {
-        template.push_str(&format!("{{{}}}{piece}", source(arguments.next()?)));
+        let argument = arguments.next()?;
+        match literal(argument) {
+            Some(fixed) => template.push_str(&as_text(fixed)),
+            None => template.push_str(&format!("{{{}}}", source(argument))),
+        }
+        template.push_str(piece);
     }
     // Without fixed text or a path in it, there is nothing to put together.
     template.contains('{').then_some(template)

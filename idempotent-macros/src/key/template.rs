@@ -11,18 +11,11 @@ use crate::mistake::{Mistakes, mistake};
 pub(super) fn read(name: &Ident, template: &LitStr) -> syn::Result<Vec<Piece>> {
     let pieces = read_pieces(name, template)?;
     if !pieces.iter().any(|piece| matches!(piece, Piece::Hole(_))) {
-        let text = pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => text.as_str(),
-            Piece::Hole(_) => "",
-        });
-        let text: String = text.collect();
         if let Some(holes) = doubled(&template.value()) {
             let what = "doubled braces are text, and no holes";
-            let help =
-                format!("`{name} = \"{holes}\"`, or for the text `{name} = const \"{text}\"`");
-            return Err(mistake(template, what, help));
+            return Err(mistake(template, what, format!("`{name} = \"{holes}\"`")));
         }
-        let help = format!("`{name} = \"order:{{req.order_id}}\"`, or `{name} = const \"{text}\"`");
+        let help = format!("`{name} = \"{}:{{req.order_id}}\"`", template.value());
         return Err(mistake(template, format!("the template in `{name}` has no holes"), help));
     }
     Ok(pieces)
@@ -149,6 +142,9 @@ fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::F
         return Err(mistake(template, what, format!("`{{{}}}`", path.trim())));
     }
     let expr: Expr = quoted::parse_text(hole, template.span()).map_err(|_| {
+        if let Some((what, path)) = super::keyword(hole) {
+            return mistake(template, what, format!("{}`{{{path}}}`", super::RENAMED));
+        }
         if let Some((what, closed)) = super::unclosed(hole) {
             return mistake(template, what, format!("`{{{closed}}}`"));
         }

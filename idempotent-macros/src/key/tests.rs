@@ -198,7 +198,7 @@ fn functions_are_called_in_the_caller() {
     refuses(
         parse_quote!((session::get_user().id, seq)),
         "`session::get_user()` does not depend on the arguments of the call",
-        "call it in the caller, and pass the value as a parameter `user`: `user.id`",
+        "call it in the caller, and pass the value as a parameter `user`: `key = (user.id, seq)`",
     );
     refuses(
         parse_quote!(tenant::current()),
@@ -217,7 +217,12 @@ fn literals_inside_a_key_are_answered_with_a_template() {
     refuses(
         parse_quote!(("v1", req.id)),
         "`\"v1\"` is the same for every call",
-        "put fixed text in a template: `key = \"v1:{req.id}\"`",
+        "a template has fixed text: `key = \"v1:{req.id}\"`",
+    );
+    refuses(
+        parse_quote!("{\"v1\"}:{req.id}"),
+        "`\"v1\"` is the same for every call",
+        "fixed text stands outside of the braces: `v1`",
     );
 }
 
@@ -273,7 +278,7 @@ fn what_can_panic_is_answered_with_a_question_mark() {
     for (value, what, path) in [
         (parse_quote!(req.note.unwrap()), unwrap, "key = req.note?"),
         (parse_quote!("req.note.unwrap()"), unwrap, "key = req.note?"),
-        (parse_quote!((req.a, req.note.unwrap())), unwrap, "req.note?"),
+        (parse_quote!((req.a, req.note.unwrap())), unwrap, "key = (req.a, req.note?)"),
         (parse_quote!("x:{req.note.unwrap()}"), unwrap, "{req.note?}"),
         (
             parse_quote!(req.note.expect("a note")),
@@ -359,7 +364,7 @@ fn keys_of_other_languages_are_translated() {
     refuses(
         parse_quote!("user:req.user:req.id"),
         "`user:req.user:req.id` is not a field path",
-        "`key = \"user:{req.user}:{req.id}\"`, or for a fixed value `key = const \"user:req.user:req.id\"`",
+        "`key = \"user:{req.user}:{req.id}\"`",
     );
     refuses(
         parse_quote!("nightly-report"),
@@ -390,6 +395,93 @@ fn empty_keys_are_refused() {
     refuses_with(parse_quote!(""), "`key` is empty");
     refuses_with(parse_quote!("  "), "`key` is empty");
     refuses_with(parse_quote!(()), "the tuple in `key` is empty");
+}
+
+#[test]
+fn parentheses_behind_the_quotes_go_inside() {
+    for (value, text, help) in [
+        (parse_quote!("message.id"()), "message.id", "`key = \"message.id()\"`"),
+        (
+            parse_quote!("(user, message.id)"()),
+            "(user, message.id)",
+            "`key = \"(user, message.id())\"`",
+        ),
+        (
+            parse_quote!("{a.b}:{c.d}"()),
+            "{a.b}:{c.d}",
+            "`key = \"{a.b()}:{c.d}\"`, or `key = \"{a.b}:{c.d()}\"`",
+        ),
+    ] {
+        refuses(
+            value,
+            &format!("`()` behind `{text}` calls nothing: a method is called inside the quotes"),
+            help,
+        );
+    }
+}
+
+#[test]
+fn a_keyword_is_answered_with_a_raw_name() {
+    let what = "`type` is a keyword of Rust";
+    let help = "the name that the field has in the struct; if it is the same: ";
+    for (value, key) in [
+        (parse_quote!("event.type"), "`key = \"event.r#type\"`"),
+        (parse_quote!("(event.id, event.type)"), "`key = \"(event.id, event.r#type)\"`"),
+        (parse_quote!("{event.id}:{event.type}"), "`{event.r#type}`"),
+    ] {
+        refuses(value, what, &format!("{help}{key}"));
+    }
+}
+
+#[test]
+fn texts_in_single_quotes_are_constants() {
+    refuses(
+        parse_quote!("'nightly'"),
+        "`'nightly'` is a text, and not a field path",
+        "for one key of all calls: `key = const \"nightly\"`",
+    );
+    refuses(
+        parse_quote!("'order:' + req.id"),
+        "`key` cannot use the operator `+`",
+        "a template puts text together: `key = \"order:{req.id}\"`",
+    );
+}
+
+#[test]
+fn what_looks_like_an_expression_is_never_offered_as_a_constant() {
+    for text in ["(event.id, event..type)", "req.", "a.b c.d", "req.id req.seq", "f(x"] {
+        let errors = read(&parse_quote!(#text)).expect_err("the key is accepted");
+        assert!(!errors.concat().contains("const"), "{errors:#?}");
+    }
+}
+
+#[test]
+fn the_other_parts_of_a_tuple_are_kept() {
+    for (value, help) in [
+        (parse_quote!((user, &req.id)), "`key = (user, req.id)`"),
+        (parse_quote!((user, *req.id)), "`key = (user, req.id)`"),
+        (parse_quote!((user, req.id as u64)), "all integers are keys: `key = (user, req.id)`"),
+        (parse_quote!((user, req.a + req.b)), "for several parts: `key = (user, req.a, req.b)`"),
+    ] {
+        let errors = read(&value).expect_err("the key is accepted");
+        assert!(errors.concat().ends_with(&format!("help: {help}")), "{errors:#?}");
+    }
+}
+
+#[test]
+fn methods_in_help_borrow_from_self() {
+    let body = |value: Expr| {
+        let errors = read(&value).expect_err("the key is accepted").concat();
+        errors.rsplit_once("+ '_").unwrap().1.trim_end_matches('`').to_owned()
+    };
+    assert_eq!(body(parse_quote!(req.name + &req.other)), " { self.name.clone() + &self.other } }");
+    assert_eq!(body(parse_quote!(sha(req.body, 3))), " { sha(self.body.clone(), 3) } }");
+    assert_eq!(body(parse_quote!(sha(&req))), " { sha(self) } }");
+    assert_eq!(body(parse_quote!(sha(req, 3))), " { sha(self.clone(), 3) } }");
+    let trimmed = body(parse_quote!(req.name.to_lowercase().trim_matches('x')));
+    assert_eq!(trimmed, " { self.name.to_lowercase().trim_matches('x').to_owned() } }");
+    let next = body(parse_quote!(req.id.split(':').next()));
+    assert_eq!(next, "> { self.id.split(':').next() } }");
 }
 
 #[test]
@@ -429,7 +521,7 @@ fn broken_templates_are_refused() {
     refuses(
         parse_quote!("{{nightly}}"),
         "doubled braces are text, and no holes",
-        "`key = \"{nightly}\"`, or for the text `key = const \"{nightly}\"`",
+        "`key = \"{nightly}\"`",
     );
     refuses(
         parse_quote!("{(req.a, req.b)}"),
@@ -444,7 +536,7 @@ fn nested_tuples_are_answered_flat() {
     refuses(
         parse_quote!((req.a, (req.b, req.c))),
         "a tuple cannot stand inside another key",
-        "name the members one after the other: `req.b, req.c`",
+        "name the members one after the other: `key = (req.a, req.b, req.c)`",
     );
 }
 

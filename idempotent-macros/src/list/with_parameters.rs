@@ -56,13 +56,20 @@ fn macro_variable(name: &Ident, text: &LitStr, parameters: &[String]) -> Option<
              ${variable}`"
         ),
     };
-    let help = match parameters.first().filter(|_| argument.is_key) {
+    let is_offered = argument.is_key && !(is_whole && is_from_macro(text));
+    let help = match parameters.first().filter(|_| is_offered) {
         Some(parameter) => {
             format!("{help}; for a parameter: `{name} = \"{before}{{{parameter}}}{rest}\"`")
         }
         None => help,
     };
     Some(mistake(text, what, help))
+}
+
+/// Returns `true` for a literal of the text of a `macro_rules!`, which the compiler shows in no way but this.
+fn is_from_macro(text: &LitStr) -> bool {
+    let span = format!("{:?}", text.span());
+    span.starts_with('#') && !span.starts_with("#0 ")
 }
 
 /// `key = "order:id"`, in which the braces were left out.
@@ -115,9 +122,11 @@ pub(super) fn positional(
     }
     let mut template = pieces.next()?.to_owned();
     let ahead = input.fork();
+    let mut written = format!("{name} = {}", source(text));
     for piece in pieces {
         let path = bare(&ahead, parameters)?;
         template.push_str(&format!("{{{path}}}{piece}"));
+        written.push_str(&format!(", {path}"));
         let _ = ahead.parse::<Token![,]>();
     }
     // The same again, on the input itself.
@@ -126,7 +135,8 @@ pub(super) fn positional(
         let _ = input.parse::<Token![,]>();
     }
     let what = "`{}` does not name a parameter";
-    Some(mistake(text, what, format!("`{name} = \"{template}\"`")))
+    let help = format!("`{name} = \"{template}\"` in place of `{written}`");
+    Some(mistake(text, what, help))
 }
 
 /// A path that starts at a parameter, and ends before a comma.

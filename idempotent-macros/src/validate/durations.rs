@@ -4,7 +4,7 @@
 use proc_macro2::Ident;
 use syn::Expr;
 
-use super::{constants, named};
+use super::constants;
 use crate::args::{self, Args};
 use crate::function::Function;
 use crate::mistake::{Mistakes, mistake};
@@ -16,22 +16,17 @@ const LEASES: std::ops::RangeInclusive<u64> = 10..=86_400_000;
 
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     let lease = millis(&args.lease);
-    if let (Some(millis), Some(name)) = (lease, named(&args.lease))
+    if let (Some(millis), Some(given)) = (lease, &args.lease)
         && !LEASES.contains(&millis)
     {
         let what = "`lease` must be between `10ms` and `24h`";
-        mistakes.push(mistake(name, what, lease_within_bounds(args, millis)));
-    } else if let (Some(lease), Some(max_run), Some(name)) =
-        (lease, millis(&args.max_run), named(&args.max_run))
+        mistakes.push(mistake(&given.at, what, lease_within_bounds(args, millis)));
+    } else if let (Some(lease), Some(max_run), Some(given)) =
+        (lease, millis(&args.max_run), &args.max_run)
         && lease > max_run
     {
         let what = "`max_run` is shorter than `lease`, which holds the key for longer";
-        let help = format!(
-            "a lease is short, and renewed up to `max_run`: `lease = \"{}\", max_run = \"{}\"`",
-            text(max_run.max(*LEASES.start())),
-            text(lease)
-        );
-        mistakes.push(mistake(name, what, help));
+        mistakes.push(mistake(&given.at, what, lease_within_run(lease, max_run)));
     }
     let constants = [
         constant(&args.expire, Length::constant),
@@ -77,6 +72,23 @@ fn lease_within_bounds(args: &Args, millis: u64) -> String {
             format!("{answer}; to let a body run for that long: `max_run = \"{length}\"`")
         }
     }
+}
+
+/// Help for a `max_run` shorter than `lease`: a lease of a third, which is renewed.
+fn lease_within_run(lease: u64, max_run: u64) -> String {
+    let as_long = format!("`max_run = \"{}\"`", text(lease));
+    let third = match max_run / 3 {
+        seconds @ 1_000.. => seconds - seconds % 1_000,
+        millis => millis,
+    };
+    if third < *LEASES.start() {
+        return format!("at least as long: {as_long}");
+    }
+    let (third, max_run) = (text(third), text(max_run));
+    format!(
+        "for a limit of `{max_run}`, a shorter lease, which is renewed up to it: `lease = \"{third}\", \
+         max_run = \"{max_run}\"`; for the lease as it is: {as_long}"
+    )
 }
 
 /// Milliseconds in the largest unit that divides them.

@@ -59,13 +59,8 @@ impl Unknown<'_> {
         match text.as_str() {
             "self" => {
                 let what = format!("`{name}` uses `self`, but `{function}` has no receiver");
-                let help = match parameters {
-                    [only] if !self.is_scalar() && !path.is_word() => {
-                        format!("did you mean `{}`?", self.written(&path.with_root(only)))
-                    }
-                    _ => listed,
-                };
-                return (what, help);
+                let help = self.in_place_of_self();
+                return (what, help.unwrap_or(listed));
             }
             "result" | "response" | "answer" | "returned" => {
                 let what =
@@ -99,7 +94,10 @@ impl Unknown<'_> {
         let near = nearest(&text, parameters.iter().map(String::as_str));
         let help = match near {
             _ if is_constant => format!("{listed}; for a constant: `{name} = const {text}`"),
-            Some(near) => format!("did you mean `{near}`? {listed}"),
+            Some(near) => {
+                let path = self.written(&path.with_root(near));
+                format!("did you mean `{path}`? {}", self.all())
+            }
             None if parameters.len() == 1 && !path.is_word() && !self.is_scalar() => {
                 let path = path.with_root(&parameters[0]);
                 format!("did you mean `{}`? {listed}", self.written(&path))
@@ -149,6 +147,8 @@ impl Unknown<'_> {
                 && Key::read(name, expr).is_ok_and(|key| is_key(&key))
         });
         match (template, path) {
+            // Templates are no parts of a tuple.
+            (Some(_), _) if self.key.is_tuple() => in_caller,
             (Some(template), _) => {
                 let text = syn::LitStr::new(&template, name.span());
                 let lit = Expr::Lit(syn::ExprLit { attrs: Vec::new(), lit: syn::Lit::Str(text) });
@@ -162,17 +162,79 @@ impl Unknown<'_> {
         }
     }
 
+    /// Help for a function without a receiver: the key with a parameter in the place of `self`.
+    fn in_place_of_self(&self) -> Option<String> {
+        let Self { name, key, parameters, .. } = self;
+        let is_of_self = |path: &FieldPath| path.root == "self";
+        if key.paths().into_iter().any(|path| is_of_self(path) && path.is_word()) {
+            return None;
+        }
+        let keys = self.with_fields().into_iter().map(|root| {
+            let key = key.with(|path| match is_of_self(path) {
+                true => path.with_root(&root),
+                false => path.with_root(&path.root.to_string()),
+            });
+            format!("`{name} = \"{key}\"`")
+        });
+        let keys: Vec<_> = keys.collect();
+        if !keys.is_empty() {
+            return Some(keys.join(", or "));
+        }
+        // The field may have become a parameter.
+        let is_parameter = |path: &FieldPath| match is_of_self(path) {
+            true => path.first_field().is_some_and(|field| parameters.contains(&field)),
+            false => true,
+        };
+        if key.paths().into_iter().all(is_parameter) {
+            let key = key.with(|path| match path.first_field().filter(|_| is_of_self(path)) {
+                Some(field) => field,
+                None => path.with_root(&path.root.to_string()),
+            });
+            return Some(format!("`{name} = \"{key}\"`"));
+        }
+        match self.scalars().as_slice() {
+            [] => None,
+            [only] => Some(format!("`{name} = \"{only}\"`")),
+            several => Some(format!("`{name} = \"({})\"`", several.join(", "))),
+        }
+    }
+
+    /// The parameters that are keys themselves.
+    fn scalars(&self) -> Vec<String> {
+        let names = self.function.bindings().into_iter().map(|binding| binding.name);
+        let is_scalar =
+            |name: &Ident| self.function.binding_type(name).is_some_and(|ty| words::is_scalar(&ty));
+        names.filter(is_scalar).map(|scalar| scalar.to_string()).collect()
+    }
+
+    /// The parameters of types that may have fields.
+    fn with_fields(&self) -> Vec<String> {
+        let bindings = self.function.bindings();
+        let names = bindings.iter().map(|binding| &binding.name);
+        let with_fields = names.filter(|name| {
+            let ty = self.function.binding_type(name);
+            **name != "self" && ty.is_some_and(|ty| words::has_fields(&ty))
+        });
+        with_fields.map(ToString::to_string).collect()
+    }
+
     /// Help for a single word.
     fn word(&self, text: &str, listed: &str) -> String {
         let Self { name, parameters, .. } = self;
         let in_hole = self.key.is_template();
-        let field = match parameters {
-            [_] if self.is_scalar() => None,
-            [only] if in_hole => Some(format!("for a field: `{{{only}.{text}}}`")),
-            [only] => Some(format!("for a field: `{name} = \"{only}.{text}\"`")),
-            _ if in_hole => Some(format!("for a field: `{{req.{text}}}`; {listed}")),
-            _ => None,
+        let roots = match (self.with_fields(), parameters) {
+            (roots, _) if !roots.is_empty() => roots,
+            (_, [only]) if !self.is_scalar() => vec![only.clone()],
+            _ => Vec::new(),
         };
+        let fields: Vec<_> = roots
+            .iter()
+            .map(|root| {
+                let path = self.written(&format!("{root}.{text}"));
+                format!("if it is a field of `{root}`: `{path}`")
+            })
+            .collect();
+        let field = (!fields.is_empty()).then(|| fields.join("; "));
         let parts = self.function.taken_apart().filter(|_| field.is_none());
         let parts = parts.map(|parts| {
             let list: Vec<_> = parts.iter().map(ToString::to_string).collect();
@@ -181,30 +243,32 @@ impl Unknown<'_> {
         let is_taken_apart = parts.is_some();
         let field = field.or(parts);
         let field = field.as_deref().unwrap_or(listed);
-        let fixed = format!("for a fixed value: `{name} = const \"{text}\"`");
         let fixed = match name.to_string().as_str() {
-            "scope" => format!("or add a parameter `{text}`; {fixed}"),
-            _ => fixed,
+            // One part of several cannot be fixed.
+            _ if in_hole || self.key.is_tuple() => String::new(),
+            "scope" => format!(
+                "; or add a parameter `{text}`; for a fixed value: `{name} = const \"{text}\"`"
+            ),
+            _ => format!("; for one key of all calls: `{name} = const \"{text}\"`"),
         };
         match self.key.is_quoted() || is_taken_apart {
             _ if in_hole => field.to_owned(),
-            true => format!("{field}; {fixed}"),
+            true => format!("{field}{fixed}"),
             false => {
-                let function = match parameters.first().filter(|_| !self.is_scalar()) {
-                    Some(receiver) => format!("make it a method: `{name} = {receiver}.{text}()`"),
+                let function = match roots.first() {
+                    Some(root) => {
+                        format!("make it a method: `{}`", self.written(&format!("{root}.{text}()")))
+                    }
                     None => format!("call it in the caller, and pass a parameter `{text}`"),
                 };
-                format!("{field}; for a function, {function}; {fixed}")
+                format!("{field}; if it is a function, {function}")
             }
         }
     }
 
     /// The path as it is written in its place.
     fn written(&self, path: &str) -> String {
-        match self.key.is_template() {
-            true => format!("{{{path}}}"),
-            false => format!("{} = \"{path}\"", self.name),
-        }
+        self.key.with_in_place(&self.name.to_string(), self.path, path)
     }
 
     /// The parameter whose type has this name.
@@ -230,22 +294,43 @@ impl Unknown<'_> {
     }
 
     /// The parameters that there are.
-    fn listed(&self) -> String {
-        let Self { name, path, parameters, .. } = self;
+    fn all(&self) -> String {
         let function = &self.function.sig.ident;
-        let listed = match parameters {
+        match self.parameters {
             [] if self.function.has_parameters() => {
-                let root = &path.root;
+                let root = &self.path.root;
                 format!("give the parameter a name: `{root}: ..`")
             }
             [] => format!("`{function}` has no named parameters"),
             [only] => format!("the only parameter is `{only}`"),
-            _ => format!("the parameters are {}", quoted_list(*parameters)),
-        };
+            several => format!("the parameters are {}", quoted_list(several)),
+        }
+    }
+
+    /// The parameters that there are, with an example that can be typed.
+    fn listed(&self) -> String {
+        let Self { path, parameters, .. } = self;
+        let all = self.all();
         // `req.order_id` where the pattern of the parameter has bound `order_id`.
-        match path.first_field().filter(|field| parameters.contains(field)) {
-            Some(field) => format!("`{name} = \"{field}\"`; {listed}"),
-            None => listed,
+        if let Some(field) = path.first_field().filter(|field| parameters.contains(field)) {
+            return format!("`{}`; {all}", self.written(&field));
+        }
+        // Of a template or a tuple, a single part.
+        let is_part = self.key.is_template() || self.key.is_tuple();
+        match self.scalars().as_slice() {
+            [only] if path.is_word() && !self.key.is_tuple() => {
+                format!("{all}, as in `{}`", self.written(only))
+            }
+            [first, ..] if path.is_word() && self.key.is_template() => {
+                format!("{all}, as in `{}`", self.written(first))
+            }
+            several @ [_, _, ..] if path.is_word() && !is_part => {
+                let tuple = self.written(&format!("({})", several.join(", ")));
+                format!("{all}, as in `{tuple}`")
+            }
+            _ if parameters.is_empty() => all,
+            // The name of a field that the body reads takes its place.
+            _ => format!("{all}, as in `{}`", self.written("req.item")),
         }
     }
 }
@@ -288,18 +373,37 @@ mod tests {
         assert_eq!(
             messages(quote!(key = "{request.id}:{request.b}"), create()),
             ["`request` is not a parameter of `create`\n\
-             help: did you mean `req`? the parameters are `req`, `user`"]
+             help: did you mean `{req.id}`? the parameters are `req`, `user`"]
         );
         assert_eq!(
             messages(quote!(key = NIGHTLY), create()),
             ["`NIGHTLY` is not a parameter of `create`\n\
-             help: the parameters are `req`, `user`; for a constant: `key = const NIGHTLY`"]
+             help: the parameters are `req`, `user`, as in `key = \"user\"`; for a constant: `key = const \
+             NIGHTLY`"]
         );
         assert_eq!(
             messages(quote!(scope = self.tenant), create()),
             ["`scope` uses `self`, but `create` has no receiver\n\
-             help: the parameters are `req`, `user`"]
+             help: `scope = \"req.tenant\"`"]
         );
+        assert_eq!(
+            messages(quote!(key = (self.tenant, user, none)), create()),
+            [
+                "`key` uses `self`, but `create` has no receiver\n\
+                 help: `key = \"(req.tenant, user, none)\"`",
+                "`none` is not a parameter of `create`\n\
+                 help: if it is a field of `req`: `key = \"(self.tenant, user, req.none)\"`; if it is a \
+                 function, make it a method: `key = \"(self.tenant, user, req.none())\"`"
+            ]
+        );
+        let scalars = quote!(
+            async fn close(tenant: u64, month: u32) -> Result<u64, Error> {}
+        );
+        let help = |arguments| messages(arguments, scalars.clone()).concat();
+        assert!(
+            help(quote!(key = "(self.tenant, month)")).ends_with("`key = \"(tenant, month)\"`")
+        );
+        assert!(help(quote!(key = "self.shop")).ends_with("`key = \"(tenant, month)\"`"));
     }
 
     #[test]
@@ -337,10 +441,17 @@ mod tests {
         );
         let help = |arguments| messages(arguments, one.clone()).concat();
         assert!(help(quote!(key = None)).contains("help: leave `key` out"));
-        assert!(help(quote!(key = "a:{item}")).ends_with("help: for a field: `{req.item}`"));
+        assert!(
+            help(quote!(key = "a:{item}"))
+                .ends_with("help: if it is a field of `req`: `{req.item}`")
+        );
+        assert!(
+            help(quote!(key = order_id))
+                .contains("help: if it is a field of `req`: `key = \"req.order_id\"`")
+        );
         assert!(
             help(quote!(scope = "tenant")).ends_with(
-                "help: for a field: `scope = \"req.tenant\"`; or add a parameter `tenant`; for a fixed value: \
+                "help: if it is a field of `req`: `scope = \"req.tenant\"`; or add a parameter `tenant`; for a fixed value: \
                  `scope = const \"tenant\"`"
             )
         );

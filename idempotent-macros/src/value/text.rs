@@ -1,7 +1,9 @@
 //! Arguments with text for people: `message` and `name`.
 
-use proc_macro2::Ident;
-use syn::{Expr, ExprLit, Lit, LitStr};
+use proc_macro2::{Ident, TokenStream};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprLit, Lit, LitStr, Token};
 
 use super::{Value, literal};
 use crate::key::{self, Key};
@@ -37,6 +39,9 @@ impl Message {
 impl Value for Message {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
         let help = format!("`{name} = \"already submitted\"`");
+        if let Some(error) = key::called(name, value) {
+            return Err(error);
+        }
         match (value, literal(value)) {
             (_, Some(Lit::Str(text))) if text.value().trim().is_empty() => {
                 Err(mistake(value, format!("`{name}` is empty"), help))
@@ -49,7 +54,7 @@ impl Value for Message {
             (Expr::Macro(call), None) if call.mac.path.is_ident("format") => {
                 let what = format!("`{name}` is a template itself");
                 let template = key::formatted(&call.mac.tokens);
-                let template = template.as_deref().unwrap_or("order {req.order_id} exists");
+                let template = template.as_deref().unwrap_or("{req.order_id} exists");
                 Err(mistake(&call.mac.path, what, format!("`{name} = \"{template}\"`")))
             }
             (Expr::Macro(_), None) => Ok(Self::Fixed(value.clone())),
@@ -83,6 +88,15 @@ impl Value for OperationName {
                     let words: Vec<_> = written.split('.').map(synonyms::snake_case).collect();
                     format!("`{name} = \"{}\"`", words.join("."))
                 }
+                Expr::Macro(call) if call.mac.path.is_ident("concat") => {
+                    match joined(&call.mac.tokens) {
+                        Some(operation) => format!("`{name} = \"{operation}\"`"),
+                        None => help,
+                    }
+                }
+                Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+                    format!("`{name} = \"{number}\"`")
+                }
                 _ => help,
             };
             return Err(mistake(value, format!("`{name}` takes a quoted string"), help));
@@ -103,6 +117,23 @@ impl Value for OperationName {
         }
         Ok(Self(text.clone()))
     }
+}
+
+/// `billing.close` for the literals of `concat!("billing", ".", "close")`.
+fn joined(arguments: &TokenStream) -> Option<String> {
+    let parser = Punctuated::<Lit, Token![,]>::parse_terminated;
+    let piece = |lit: Lit| match lit {
+        Lit::Str(text) => Some(text.value()),
+        Lit::Char(letter) => Some(letter.value().to_string()),
+        Lit::Int(number) => Some(number.base10_digits().to_owned()),
+        Lit::Bool(word) => Some(word.value.to_string()),
+        _ => None,
+    };
+    let operation: String =
+        parser.parse2(arguments.clone()).ok()?.into_iter().map(piece).collect::<Option<_>>()?;
+    let is_name = !operation.trim().is_empty()
+        && !operation.contains(|c: char| c.is_control() || "{}\"\\".contains(c));
+    is_name.then_some(operation)
 }
 
 /// Help for a name with holes: what is fixed in it, and the holes as the scope.
@@ -168,6 +199,10 @@ mod tests {
             name(parse_quote!("{tenant}.orders.{shop}.create"))
                 .unwrap()
                 .ends_with("help: `name = \"orders.create\", scope = \"(tenant, shop)\"`")
+        );
+        assert_eq!(
+            name(parse_quote!(concat!("billing", '.', "close", 2))).unwrap(),
+            "`name` takes a quoted string\nhelp: `name = \"billing.close2\"`"
         );
         assert!(name(parse_quote!(NAME)).unwrap().starts_with("`name` takes a quoted string"));
         assert!(name(parse_quote!(3)).unwrap().starts_with("`name` takes a quoted string"));

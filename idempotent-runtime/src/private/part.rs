@@ -107,7 +107,7 @@ reasons! {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` is no part of a key: a key is made before the body runs, and awaits nothing",
         label = "a future",
-        note = "await it in the caller, and pass the value as a parameter"
+        note = "await it in the caller, and pass the value as a parameter `value: ..`: `key = value`"
     )]
     Awaited;
 }

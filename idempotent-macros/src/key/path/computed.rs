@@ -1,7 +1,8 @@
 //! Help for values that a key cannot compute: a method with the same code, or a parameter.
 
 use quote::ToTokens;
-use syn::{Expr, Lit};
+use syn::visit_mut::{self, VisitMut};
+use syn::{BinOp, Expr, Lit, parse_quote};
 
 use super::{KEY_PART, Reader, root_of, unwrap};
 use crate::methods::{method_of, renamed};
@@ -19,8 +20,8 @@ impl Reader<'_> {
         };
         let call = format!("{root}.{method}()");
         // These have no value for some calls.
-        let is_option = self.optional
-            || matches!(self.whole, Expr::MethodCall(call) if is_lookup(&call.method.to_string()));
+        let is_option =
+            self.optional || matches!(self.whole, Expr::MethodCall(call) if is_lookup(call));
         let call = if is_option { self.optional(&call) } else { self.whole(&call) };
         let parameter = self.as_parameter(None);
         let general = format!(
@@ -47,8 +48,14 @@ impl Reader<'_> {
 
     /// The whole expression in a method of `root`, and the type that the method returns.
     fn as_body(&self, root: &str) -> (String, &'static str) {
-        let code = source(&renamed(self.whole.to_token_stream(), root, "self"));
-        let code = code.replace("&self)", "self)");
+        let whole = renamed(self.whole.to_token_stream(), root, "self");
+        let code = match syn::parse2::<Expr>(whole.clone()) {
+            Ok(mut code) => {
+                Borrowing.visit_expr_mut(&mut code);
+                source(&code)
+            }
+            Err(_) => source(&whole),
+        };
         match self.whole {
             Expr::Call(call) if source(&call.func).ends_with("of_serialized") => {
                 let arguments = code.split_once('(').map_or("(self)", |(_, rest)| rest);
@@ -57,6 +64,13 @@ impl Reader<'_> {
                      serializes\")"
                 );
                 (code, "idempotent_runtime::Fingerprint")
+            }
+            Expr::MethodCall(call) if borrows_from_copy(call) => {
+                let owned = match is_lookup(call) {
+                    true => ".map(str::to_owned)",
+                    false => ".to_owned()",
+                };
+                (code + owned, KEY_PART)
             }
             _ => (code, KEY_PART),
         }
@@ -93,8 +107,9 @@ impl Reader<'_> {
     pub(super) fn as_parameter(&self, known_as: Option<String>) -> String {
         let parameter = known_as.unwrap_or_else(|| match self.name.to_string().as_str() {
             "fingerprint" => "payload".to_owned(),
-            "scope" => "tenant".to_owned(),
-            _ => "order_key".to_owned(),
+            "message" => "text".to_owned(),
+            "scope" => "scope".to_owned(),
+            _ => "idempotency_key".to_owned(),
         });
         let ty = match self.name == "message" {
             true => "impl std::fmt::Display",
@@ -105,8 +120,92 @@ impl Reader<'_> {
 }
 
 /// Returns `true` for a method that looks for something and may find nothing.
-fn is_lookup(method: &str) -> bool {
-    matches!(method, "get" | "nth" | "find" | "strip_prefix" | "strip_suffix")
+fn is_lookup(call: &syn::ExprMethodCall) -> bool {
+    match call.method.to_string().as_str() {
+        "get" | "nth" | "nth_back" | "find" | "rfind" | "position" | "strip_prefix"
+        | "strip_suffix" | "split_once" | "rsplit_once" => true,
+        "next" | "next_back" | "first" | "last" | "min" | "max" | "ok" | "pop" | "peek" => {
+            call.args.is_empty()
+        }
+        method => method.starts_with("checked_"),
+    }
+}
+
+/// Returns `true` for `name.to_lowercase().trim()`: part of a text that the code itself has made.
+fn borrows_from_copy(call: &syn::ExprMethodCall) -> bool {
+    let method = call.method.to_string();
+    let is_part = method.starts_with("trim") || method.starts_with("strip_") || method == "as_str";
+    let mut receiver = unwrap(&call.receiver);
+    while let Expr::MethodCall(call) = receiver {
+        let method = call.method.to_string();
+        if method.starts_with("to_") || method == "clone" || method.starts_with("replace") {
+            return is_part;
+        }
+        receiver = unwrap(&call.receiver);
+    }
+    false
+}
+
+/// Changes code that owned its values into code of a method on `&self`: a copy for each value that it
+/// takes.
+struct Borrowing;
+
+impl VisitMut for Borrowing {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        if let Expr::Call(call) = expr {
+            for whole in call.args.iter_mut().filter(|argument| is_self(argument)) {
+                *whole = parse_quote!(self.clone());
+            }
+        }
+        visit_mut::visit_expr_mut(self, expr);
+        match expr {
+            Expr::Call(call) => call.args.iter_mut().for_each(cloned),
+            Expr::MethodCall(call) => {
+                call.args.iter_mut().for_each(cloned);
+                let method = call.method.to_string();
+                let takes =
+                    ["unwrap", "unwrap_or", "unwrap_or_default", "unwrap_or_else", "expect"];
+                if method.starts_with("into_") || takes.contains(&method.as_str()) {
+                    cloned(&mut call.receiver);
+                }
+            }
+            // Strings: other sums are of copies.
+            Expr::Binary(binary)
+                if matches!(binary.op, BinOp::Add(_)) && is_text(&binary.right) =>
+            {
+                cloned(&mut binary.left);
+            }
+            // It is a reference already.
+            Expr::Reference(reference) if is_self(&reference.expr) => {
+                *expr = (*reference.expr).clone();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns `true` for what a `String` takes at its end.
+fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Reference(_) | Expr::MethodCall(_))
+        || matches!(literal(expr), Some(Lit::Str(_)))
+}
+
+/// A copy of the value, if it belongs to `self`.
+fn cloned(expr: &mut Expr) {
+    fn belongs(expr: &Expr) -> bool {
+        match expr {
+            Expr::Field(field) => is_self(&field.base) || belongs(&field.base),
+            _ => false,
+        }
+    }
+    if belongs(expr) {
+        let value = &expr;
+        *expr = parse_quote!(#value.clone());
+    }
+}
+
+fn is_self(expr: &Expr) -> bool {
+    matches!(expr, Expr::Path(path) if path.path.is_ident("self"))
 }
 
 /// The expression, or the first argument of the call that it is.

@@ -1,7 +1,7 @@
 //! Expressions that are not paths, and what to write in their place.
 
 use quote::{ToTokens, quote};
-use syn::{Expr, Lit, UnOp};
+use syn::{Expr, Lit, Member, UnOp};
 
 use super::joined::{concatenated, concatenation, in_braces};
 use super::{Place, Reader, example, formatted, unwrap};
@@ -40,35 +40,43 @@ impl Reader<'_> {
                         return mistake(lit, what, format!("`{name} = \"{}\"`", example(name)));
                     }
                     (Place::Whole, _) => format!("`{name} = const {text}`"),
-                    (_, Lit::Str(fixed)) => {
+                    (Place::Member(tuple, _), _)
+                        if tuple.elems.iter().all(|member| literal(member).is_some()) =>
+                    {
                         format!(
-                            "put fixed text in a template: `{name} = \"{}:{{req.id}}\"`",
-                            fixed.value()
+                            "for one key of all calls: `{name} = const \"{}\"`",
+                            as_template(tuple)
                         )
                     }
-                    _ => format!("put fixed text in a template: `{name} = \"{text}:{{req.id}}\"`"),
+                    (Place::Member(tuple, _), _) => {
+                        format!("a template has fixed text: `{name} = \"{}\"`", as_template(tuple))
+                    }
+                    (Place::Hole, fixed) => {
+                        format!("fixed text stands outside of the braces: `{}`", as_text(fixed))
+                    }
                 };
                 mistake(lit, format!("`{text}` is the same for every call"), help)
             }
             Expr::Tuple(tuple) => {
-                let members = tuple.elems.iter().map(source).collect::<Vec<_>>().join(", ");
+                let members: Vec<_> = tuple.elems.iter().map(source).collect();
                 let help = match self.place {
-                    Place::Hole => {
-                        format!("one hole each: {}", holes(tuple.elems.iter().map(source)))
+                    Place::Hole => format!("one hole each: `{}`", self.several(&members)),
+                    _ => {
+                        let several = self.several(&members);
+                        format!("name the members one after the other: `{several}`")
                     }
-                    _ => format!("name the members one after the other: `{members}`"),
                 };
                 mistake(tuple, "a tuple cannot stand inside another key", help)
             }
             Expr::Reference(reference) => mistake(
                 reference.and_token,
                 format!("`{name}` is taken by reference without `&`"),
-                format!("`{name} = {}`", source(&reference.expr)),
+                format!("`{}`", self.whole(&source(&reference.expr))),
             ),
             Expr::Unary(unary) => {
                 let op = source(&unary.op);
                 let help = match unary.op {
-                    UnOp::Deref(_) => format!("`{name} = {}`", source(&unary.expr)),
+                    UnOp::Deref(_) => format!("`{}`", self.whole(&source(&unary.expr))),
                     _ => self.own_method(&source(&unary.expr)),
                 };
                 mistake(unary.op, format!("`{name}` cannot use the operator `{op}`"), help)
@@ -84,19 +92,16 @@ impl Reader<'_> {
                         let what = format!("a template in `{name}` stands in quotes");
                         return mistake(binary, what, format!("`{name} = \"{text}\"`"));
                     }
-                    Some(template) => {
+                    Some(template) if !matches!(self.place, Place::Member(..)) => {
                         format!("a template puts text together: `{name} = \"{template}\"`")
                     }
-                    None if operands.iter().all(is_word)
+                    _ if operands.iter().all(is_word)
                         && matches!(op.as_str(), "&" | "&&" | "|" | "||" | "+") =>
                     {
-                        format!(
-                            "for several parts: `{name} = ({}, {})`",
-                            source(&binary.left),
-                            source(&binary.right)
-                        )
+                        let parts = operands.map(source);
+                        format!("for several parts: `{}`", self.several(&parts))
                     }
-                    None if operands.iter().all(is_word) && self.place == Place::Whole => {
+                    None if operands.iter().all(is_word) && matches!(self.place, Place::Whole) => {
                         let text = source(binary).replace(' ', "");
                         let fixed = format!(
                             "`{name} = const \"{text}\"`; with a parameter in it: `{name} = \
@@ -113,12 +118,11 @@ impl Reader<'_> {
                             false => format!("for a fixed value: {fixed}"),
                         }
                     }
-                    None if operands.iter().all(is_field) => format!(
-                        "for several parts: `{name} = ({}, {})`",
-                        source(&binary.left),
-                        source(&binary.right)
-                    ),
-                    None => match without_computation(binary) {
+                    _ if operands.iter().all(is_field) => {
+                        let parts = operands.map(source);
+                        format!("for several parts: `{}`", self.several(&parts))
+                    }
+                    _ => match without_computation(binary) {
                         Some(path) => {
                             let others = match unwrap(path) {
                                 // A parameter may have no methods of the user's.
@@ -138,7 +142,8 @@ impl Reader<'_> {
             }
             Expr::Cast(cast) => {
                 let (as_token, ty) = (&cast.as_token, &cast.ty);
-                let help = format!("all integers are keys: `{name} = {}`", source(&cast.expr));
+                let path = self.whole(&source(&cast.expr));
+                let help = format!("all integers are keys: `{path}`");
                 mistake(quote!(#as_token #ty), format!("`{name}` cannot cast"), help)
             }
             Expr::Call(call) if call.args.is_empty() => mistake(
@@ -150,12 +155,12 @@ impl Reader<'_> {
                 let what = format!("`{name}` cannot call the function `{}`", source(&call.func));
                 let help = self.own_method(&call.args.first().map(source).unwrap_or_default());
                 let help = match call.args.first().filter(|_| call.args.len() == 1).map(literal) {
-                    Some(Some(fixed)) if self.place == Place::Whole => {
+                    Some(Some(fixed)) if matches!(self.place, Place::Whole) => {
                         format!("for a fixed value: `{name} = const {}`; or {help}", source(fixed))
                     }
                     _ => help,
                 };
-                let help = match only_paths(call).filter(|_| self.place == Place::Whole) {
+                let help = match only_paths(call).filter(|_| matches!(self.place, Place::Whole)) {
                     Some(path) => {
                         format!("`{name} = {path}`, if that is a key; or {help}")
                     }
@@ -229,7 +234,7 @@ impl Reader<'_> {
         let Some(function) = function_name(call).filter(|_| !is_new_each_time(call)) else {
             let path = match self.place {
                 Place::Whole => example(name),
-                Place::Member | Place::Hole => "req.order_id",
+                Place::Member(..) | Place::Hole => "req.order_id",
             };
             return format!(
                 "a repeat call has to give the same {name}, so take it from the request: `{}`",
@@ -242,10 +247,7 @@ impl Reader<'_> {
         let help =
             format!("call it in the caller, and pass the value as a parameter `{parameter}`");
         let path = self.whole(&source(self.whole).replace(&source(call), parameter));
-        match path == parameter {
-            true => help,
-            false => format!("{help}: `{path}`"),
-        }
+        format!("{help}: `{path}`")
     }
 
     fn in_place_of_macro(&self, mac: &syn::Macro) -> String {
@@ -261,7 +263,7 @@ impl Reader<'_> {
             true => concatenated(&mac.tokens),
             false => formatted(&mac.tokens),
         };
-        let template = template.as_deref().unwrap_or("order:{req.order_id}");
+        let template = template.as_deref().unwrap_or("{req.order_id}");
         format!("a template puts text together: `{name} = \"{template}\"`")
     }
 
@@ -317,11 +319,16 @@ fn only_paths(call: &syn::ExprCall) -> Option<String> {
     }
 }
 
-/// The name of the method or function that is called.
+/// The name of the method or function that is called, or of the value.
 fn last_name(call: &Expr) -> Option<String> {
     match unwrap(call) {
         Expr::MethodCall(call) => Some(call.method.to_string()),
         Expr::Call(call) => function_name(call),
+        Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
+        Expr::Field(field) => match &field.member {
+            Member::Named(name) => Some(name.to_string()),
+            Member::Unnamed(_) => None,
+        },
         _ => None,
     }
 }
@@ -339,7 +346,21 @@ fn function_name(call: &syn::ExprCall) -> Option<String> {
     }
 }
 
-fn holes(members: impl Iterator<Item = String>) -> String {
-    let holes: Vec<_> = members.map(|member| format!("{{{member}}}")).collect();
-    format!("`{}`", holes.join(":"))
+/// `v1:{req.id}` for `("v1", req.id)`.
+fn as_template(tuple: &syn::ExprTuple) -> String {
+    let members = tuple.elems.iter().map(|member| match literal(member) {
+        Some(fixed) => as_text(fixed),
+        None => format!("{{{}}}", source(member)),
+    });
+    members.collect::<Vec<_>>().join(":")
+}
+
+/// A literal as text in a template.
+pub(super) fn as_text(fixed: &Lit) -> String {
+    let text = match fixed {
+        Lit::Str(text) => text.value(),
+        Lit::Char(letter) => letter.value().to_string(),
+        fixed => source(fixed),
+    };
+    text.replace('{', "{{").replace('}', "}}")
 }
