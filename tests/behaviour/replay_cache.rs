@@ -472,3 +472,40 @@ fn options_out_of_their_bounds_are_refused() {
     let text = "the instance cannot be built: `max_age` cannot be 0s; accepted: 1ms to 1h";
     assert_eq!(refused.to_string(), text);
 }
+
+#[tokio::test]
+async fn a_key_that_occurs_twice_in_a_batch_gets_the_kept_answer_twice() {
+    for expires in [true, false] {
+        let bench = cached();
+        let elsewhere = neighbour(&bench);
+        let op = || elsewhere.op().expire(10 * SECOND).key(1_usize);
+        op().run(async { Ok::<_, Error>(7_usize) }).await.unwrap();
+        bench.clock.advance(9 * SECOND);
+        let single = bench.op().key(1_usize).run(async { Ok::<_, Error>(0_usize) });
+        assert_eq!(single.await.unwrap(), 7);
+        if expires {
+            // Replayed from memory, as it may be. Nobody has failed.
+            bench.clock.advance(2 * SECOND);
+        }
+        let before = asked(&bench);
+        let items = [(1_usize, 0_usize), (1, 0)];
+        let body = |items: Vec<usize>| async move { items.into_iter().map(Ok).collect() };
+        let answers = bench.op().run_batch::<_, _, _, Error, _, _>(items, body).await;
+        let told = answers.into_iter().map(|it| it.map(|it| it.value).map_err(|it| it.to_string()));
+        assert_eq!(told.collect::<Vec<_>>(), [Ok(7), Ok(7)], "expires: {expires}");
+        assert_eq!(asked(&bench), before, "expires: {expires}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_occurs_twice_in_a_batch_gets_the_answer_of_its_first_without_asking() {
+    let bench = cached();
+    bench.op().key(0_usize).run(async { Ok::<_, Error>(0_usize) }).await.unwrap();
+    let before = asked(&bench);
+    let items = [(1_usize, 7_usize), (0, 8), (1, 9)];
+    let body = |items: Vec<usize>| async move { items.into_iter().map(Ok).collect() };
+    let answers = bench.op().run_batch::<_, _, _, Error, _, _>(items, body).await;
+    let told = answers.into_iter().map(Result::unwrap).map(|it| (it.value, it.replayed));
+    assert_eq!(told.collect::<Vec<_>>(), [(7, false), (0, true), (7, true)]);
+    assert_eq!(asked(&bench), before + 2, "one begin and one complete");
+}
