@@ -509,3 +509,45 @@ async fn a_key_that_occurs_twice_in_a_batch_gets_the_answer_of_its_first_without
     assert_eq!(told.collect::<Vec<_>>(), [(7, false), (0, true), (7, true)]);
     assert_eq!(asked(&bench), before + 2, "one begin and one complete");
 }
+
+/// No call has to wait for anything, so only tokio's budget ends the turn of their task.
+#[tokio::test]
+async fn calls_that_are_answered_from_memory_let_other_tasks_run() {
+    let bench = cached();
+    bench.run().await.unwrap();
+    scoped(bench.idem.clone(), ship(bench.ledger.clone(), 1)).await.unwrap();
+    const CALLS: usize = 1_000;
+    let run = async || {
+        for _ in 0..CALLS {
+            bench.run().await.unwrap();
+        }
+    };
+    let detached = async || {
+        for _ in 0..CALLS {
+            scoped(bench.idem.clone(), ship(bench.ledger.clone(), 1)).await.unwrap();
+        }
+    };
+    let by_hand = async || {
+        for _ in 0..CALLS {
+            assert!(matches!(bench.op().begin().await.unwrap(), Begin::Replay(_)));
+        }
+    };
+    let batch = async || {
+        let items = (0..CALLS).map(|_| ("k", 0_usize));
+        let body = |items: Vec<usize>| async move { items.into_iter().map(Ok).collect() };
+        let answers = bench.op().run_batch::<_, _, _, Error, _, _>(items, body).await;
+        assert!(answers.into_iter().all(|answer| answer.unwrap().replayed));
+    };
+    let before = asked(&bench);
+    for way in 0..4 {
+        let other = tokio::spawn(async {});
+        match way {
+            0 => run().await,
+            1 => detached().await,
+            2 => by_hand().await,
+            _ => batch().await,
+        }
+        assert!(other.is_finished(), "no other task had its turn: {way}");
+    }
+    assert_eq!(asked(&bench), before);
+}

@@ -26,6 +26,7 @@ use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::coop;
 
 /// One call of a batch, and its answer once there is one.
 struct Item<'a, T, E> {
@@ -36,12 +37,13 @@ struct Item<'a, T, E> {
 
 impl<T, E> Item<'_, T, E> {
     /// Answers the call if this process keeps its answer. `false` if the store has to be asked.
-    fn is_answered_from_memory(&mut self, answers: &AnswerPolicy<T, E>) -> bool {
+    async fn is_answered_from_memory(&mut self, answers: &AnswerPolicy<T, E>) -> bool {
         let Self { call, end, answer } = self;
         if let Some(found) = kept(call)
             && let ControlFlow::Break(answered) = decide(call, answers, Err(found), end)
         {
             *answer = Some(answered);
+            coop::consume_budget().await;
         }
         answer.is_some()
     }
@@ -93,7 +95,7 @@ async fn execute<I, T, E, B, F>(
     B: FnOnce(Vec<I>) -> F,
     F: Future<Output = Vec<Result<T, E>>>,
 {
-    let (firsts, repeats) = sort(items, answers);
+    let (firsts, repeats) = sort(items, answers).await;
     let mut granted = ask(items, &firsts, answers).await;
     if !granted.is_empty() {
         let taken = granted.iter().filter_map(|grant| inputs[grant.index].take()).collect();
@@ -112,7 +114,7 @@ async fn execute<I, T, E, B, F>(
 
 /// Answers the calls whose answers this process keeps. Returns those of the others that ask the store, and those whose key
 /// stands earlier among them.
-fn sort<T, E>(
+async fn sort<T, E>(
     items: &mut [Item<'_, T, E>],
     answers: &AnswerPolicy<T, E>,
 ) -> (Vec<usize>, Vec<usize>) {
@@ -125,7 +127,7 @@ fn sort<T, E>(
             firsts.push(index);
         } else if !seen.insert(item.call.key.clone()) {
             repeats.push(index);
-        } else if item.is_answered_from_memory(answers) {
+        } else if item.is_answered_from_memory(answers).await {
             // Its record may have expired: a call with another payload would then be the first to run.
             seen.remove(&item.call.key);
         } else {
@@ -145,7 +147,7 @@ async fn answer_repeats<T, E>(
     let mut open = Vec::with_capacity(repeats.len());
     for &index in repeats {
         // By now this may hold the answer of their first.
-        if !items[index].is_answered_from_memory(answers) {
+        if !items[index].is_answered_from_memory(answers).await {
             open.push(index);
         }
     }
