@@ -178,25 +178,91 @@ async fn a_record_that_is_gone_is_told_of_again() {
 
 #[tokio::test]
 async fn a_record_that_an_operator_resolves_elsewhere_gives_its_new_answer() {
+    let (bench, operator) = abandoned_behind_a_replay().await;
+    let resolved = operator.op().resolve(Resolution::Succeeded(Some(&8_usize))).await;
+    assert_eq!(resolved.unwrap(), Resolved::Done);
+    assert_eq!(bench.run().await.unwrap(), 8);
+    let before = asked(&bench);
+    assert_eq!(bench.run().await.unwrap(), 8);
+    assert_eq!(asked(&bench), before);
+}
+
+/// The record is gone, although the operator got an error: other processes have to hear of it.
+#[tokio::test]
+async fn a_record_whose_removal_was_not_answered_is_not_replayed_elsewhere() {
     let bench = cached();
-    let elsewhere = neighbour(&bench);
-    let op = || elsewhere.op().expire(10 * SECOND).abandon(Abandon::Block);
+    assert_eq!(bench.run().await.unwrap(), 1);
+    let operator = neighbour(&bench);
+    bench.store.fault_next(Verb::Forget, Fault::After(StoreErrorKind::Unavailable));
+    operator.op().forget(false).await.unwrap_err();
+    assert!(operator.op().get().await.unwrap().is_none(), "it was removed");
+    assert_eq!(bench.run().await.unwrap(), 2);
+}
+
+/// A copy of the removal arrives late, after the answer was kept again: the announcement came before it.
+#[tokio::test]
+async fn a_removal_that_was_not_answered_is_repeated() {
+    let bench = cached();
+    assert_eq!(bench.run().await.unwrap(), 1);
+    let operator = neighbour(&bench);
+    bench.store.fault_next(Verb::Forget, Fault::Late(StoreErrorKind::Unavailable));
+    operator.op().forget(false).await.unwrap_err();
+    assert_eq!(bench.run().await.unwrap(), 1);
+    assert_eq!(bench.store.deliver_late().await, 1);
+    assert_eq!(bench.run().await.unwrap(), 1, "a replay from memory");
+    assert_eq!(operator.op().forget(false).await.unwrap(), Forgotten::NotFound);
+    assert_eq!(bench.run().await.unwrap(), 2);
+}
+
+/// A request whose client disconnects: the record is removed, and the task that would tell of it is gone.
+#[tokio::test]
+async fn a_record_whose_operator_went_away_is_not_replayed_elsewhere() {
+    let bench = cached();
+    assert_eq!(bench.run().await.unwrap(), 1);
+    let operator = neighbour(&bench);
+    let gate = bench.store.hold_after(Verb::Forget);
+    assert!(poll_at_most(20, operator.op().forget(false)).await.is_none());
+    gate.open();
+    assert!(operator.op().get().await.unwrap().is_none(), "it was removed");
+    until_async(async || bench.run().await.unwrap() == 2).await;
+}
+
+/// An attempt is abandoned while another process replays the answer of the record before.
+async fn abandoned_behind_a_replay() -> (Bench, Bench) {
+    let bench = cached();
+    let operator = neighbour(&bench);
+    let op = || operator.op().expire(10 * SECOND).abandon(Abandon::Block);
     op().run(async { Ok::<_, Error>(7_usize) }).await.unwrap();
     assert_eq!(bench.run().await.unwrap(), 7);
     bench.clock.advance(10 * SECOND);
     let dropped = op().run(std::future::pending::<Result<usize, Error>>());
     assert!(poll_at_most(50, dropped).await.is_none());
     let is_abandoned = || async {
-        elsewhere.op().get().await.unwrap().is_some_and(|it| it.head.state == State::Abandoned)
+        operator.op().get().await.unwrap().is_some_and(|it| it.head.state == State::Abandoned)
     };
     until_async(is_abandoned).await;
     assert_eq!(bench.run().await.unwrap(), 7, "the record before has expired");
-    let resolved = elsewhere.op().resolve(Resolution::Succeeded(Some(&8_usize))).await;
-    assert_eq!(resolved.unwrap(), Resolved::Done);
+    (bench, operator)
+}
+
+#[tokio::test]
+async fn a_record_whose_resolution_was_not_answered_gives_its_new_answer() {
+    let (bench, operator) = abandoned_behind_a_replay().await;
+    bench.store.fault_next(Verb::Resolve, Fault::After(StoreErrorKind::Unavailable));
+    let resolved = operator.op().resolve(Resolution::Succeeded(Some(&8_usize))).await;
+    resolved.unwrap_err();
     assert_eq!(bench.run().await.unwrap(), 8);
-    let before = asked(&bench);
-    assert_eq!(bench.run().await.unwrap(), 8);
-    assert_eq!(asked(&bench), before);
+}
+
+#[tokio::test]
+async fn a_record_whose_resolver_went_away_gives_its_new_answer() {
+    let (bench, operator) = abandoned_behind_a_replay().await;
+    let gate = bench.store.hold_after(Verb::Resolve);
+    let op = operator.op();
+    let resolved = op.resolve(Resolution::Succeeded(Some(&8_usize)));
+    assert!(poll_at_most(20, resolved).await.is_none());
+    gate.open();
+    until_async(async || bench.run().await.unwrap() == 8).await;
 }
 
 /// The store has written the answer, and its reply is on the way when the record is removed.
