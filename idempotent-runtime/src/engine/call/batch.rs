@@ -120,8 +120,7 @@ async fn sort<T, E>(
 ) -> (Vec<usize>, Vec<usize>) {
     let (mut firsts, mut repeats) = (Vec::with_capacity(items.len()), Vec::new());
     let mut seen = HashSet::with_capacity(items.len());
-    for index in 0..items.len() {
-        let item = &mut items[index];
+    for (index, item) in items.iter_mut().enumerate() {
         // Without protection nothing is a repeat.
         if item.call.engine().is_disabled() {
             firsts.push(index);
