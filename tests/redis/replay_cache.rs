@@ -241,3 +241,19 @@ async fn a_process_that_only_replays_hears_what_is_freed_on_a_new_master() {
     let heard = until_async(async || call().await == 2);
     assert!(tokio::time::timeout(Duration::from_secs(5), heard).await.is_ok());
 }
+
+/// The reply to the removal is lost: it has taken effect, and other processes are to be told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_whose_removal_is_not_answered_is_not_replayed() {
+    let site = Site::start().await;
+    let (process, operator) = (listening(&site).await, site.process().await);
+    assert_eq!(process.run("k").await.unwrap(), 1);
+    let is_removal = |command: &Command| {
+        matches!(&*command.name(), "EVAL" | "EVALSHA" | "DELEX" | "DELIFEQ" | "DEL" | "GETDEL")
+    };
+    // The first one reads the record.
+    operator.proxy.fault_at(2, is_removal, Fault::LoseReply);
+    operator.op("k").forget(false).await.unwrap_err();
+    assert!(site.bytes("k").await.is_none(), "it was removed: {:?}", operator.proxy.commands());
+    until_async(async || process.run("k").await.unwrap() == 2).await;
+}
