@@ -8,7 +8,7 @@
 //! The same connection receives the records that operators freed: see [`hearing`](super::hearing).
 
 use super::error::misconfigured;
-use super::hearing::{Ear, Hearing};
+use super::hearing::{Hearing, Subscription};
 use super::links::Links;
 use super::name::Name;
 use super::paused;
@@ -17,7 +17,7 @@ use super::swaps::CHANNEL;
 use super::target::{Connected, Connection, OnPush};
 use crate::backoff::Backoff;
 use crate::race::{First, race};
-use crate::store::{Freed, StoreError, Watch};
+use crate::store::{FreedListener, StoreError, Watch};
 use crate::sync::{Mutex, Notify, lock, run_on_thread};
 use redis::{PushInfo, PushKind, Value};
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ pub(super) struct Wakes {
 struct Watched {
     /// The records that are waited for.
     records: Mutex<HashMap<String, Waiting>>,
-    /// Those to tell of records that operators freed: the instances on this store.
+    /// The listeners to records that operators free: the instances on this store.
     freed: Arc<Hearing>,
 }
 
@@ -94,8 +94,8 @@ impl Wakes {
     }
 
     /// Tells of records that operators free, from when the subscription is made.
-    pub(super) fn on_freed(&self, told: Freed) {
-        self.watched.freed.add(told);
+    pub(super) fn on_freed(&self, listener: FreedListener) {
+        self.watched.freed.add(listener);
         if let Some(subscriber) = self.subscriber() {
             let _ = subscriber.requests.send(Request::HearFreed);
         }
@@ -220,7 +220,7 @@ impl Watched {
 struct Subscribed {
     connected: Connected,
     /// Dropped with it: what is freed from then on is not heard.
-    ear: Ear,
+    subscription: Subscription,
     /// Told when it ends.
     ended: Arc<Notify>,
 }
@@ -243,12 +243,12 @@ impl Listener {
         while !self.asked.is_closed() {
             let started = Instant::now();
             match self.subscribe().await {
-                Ok(Subscribed { connected, ear, ended }) => {
+                Ok(Subscribed { connected, subscription, ended }) => {
                     self.says.send_replace(true);
                     // What ended while nobody listened was not heard.
                     self.watched.wake_all();
-                    self.listen(&connected, &ear, &ended).await;
-                    drop(ear);
+                    self.listen(&connected, &subscription, &ended).await;
+                    drop(subscription);
                     self.says.send_replace(false);
                     self.watched.wake_all();
                 }
@@ -278,9 +278,9 @@ impl Listener {
     /// A connection that hears what is watched, and what tells its end.
     async fn subscribe(&self) -> Result<Subscribed, StoreError> {
         let ended = Arc::new(Notify::new());
-        let ear = self.watched.freed.open();
-        let watched = Arc::clone(&self.watched);
-        let on_push = hear(watched, ear.connection(), Arc::clone(&ended), self.again.clone());
+        let subscription = self.watched.freed.open();
+        let (watched, number) = (Arc::clone(&self.watched), subscription.connection());
+        let on_push = hear(watched, number, Arc::clone(&ended), self.again.clone());
         let mut connected = self.links.target().connect(self.links.timeouts(), on_push).await?;
         self.links.follow()?;
         match (&mut connected.connection, self.publish) {
@@ -303,13 +303,18 @@ impl Listener {
         }
         .map_err(super::target::connect_error)?;
         if !self.watched.freed.is_empty() {
-            hear_freed(&mut connected.connection, &self.watched.freed, ear.connection()).await;
+            hear_freed(&mut connected.connection, &self.watched.freed, number).await;
         }
-        Ok(Subscribed { connected, ear, ended })
+        Ok(Subscribed { connected, subscription, ended })
     }
 
     /// Does what is asked until the connection ends. Nothing that is asked waits for another.
-    async fn listen(&mut self, connected: &Connected, ear: &Ear, ended: &Arc<Notify>) {
+    async fn listen(
+        &mut self,
+        connected: &Connected,
+        subscription: &Subscription,
+        ended: &Arc<Notify>,
+    ) {
         let Connected { connection, generation } = connected;
         let links = Arc::clone(&self.links);
         let mut ping_at = tokio::time::Instant::now() + PING_EVERY;
@@ -321,7 +326,8 @@ impl Listener {
             match race(over, asked).await {
                 First::Left(_) | First::Right(First::Left(None)) => return,
                 First::Right(First::Left(Some(request))) => {
-                    let (watched, number) = (Arc::clone(&self.watched), ear.connection());
+                    let watched = Arc::clone(&self.watched);
+                    let number = subscription.connection();
                     tokio::spawn(async move {
                         if request.perform(&mut connection, number, &watched).await.is_err() {
                             ended.notify_one();
@@ -330,8 +336,9 @@ impl Listener {
                 }
                 First::Right(First::Right(())) => {
                     ping_at += PING_EVERY;
-                    // An instance that answers from its cache sends nothing, and must hear of a new master too.
-                    if self.watched.any() || !self.watched.freed.is_empty() {
+                    // An instance that answers from its cache sends nothing, and must hear of a new master too. One without
+                    // may rest: its attempts are renewed.
+                    if self.watched.any() || self.watched.freed.keeps_answers() {
                         self.links.mark_used();
                     }
                     tokio::spawn(async move {
