@@ -1,6 +1,6 @@
 //! Replays from the cache of a process, in front of a real server.
 
-use crate::site::{Process, Site, strong};
+use crate::site::{Process, Site, TIMEOUT, strong};
 use idempotent_runtime::protocol::{Forgotten, StoreExt as _};
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::testing::Ledger;
@@ -240,6 +240,20 @@ async fn a_process_that_only_replays_hears_what_is_freed_on_a_new_master() {
     // The old master tells nobody of it. It is demoted ten seconds later.
     let heard = until_async(async || call().await == 2);
     assert!(tokio::time::timeout(Duration::from_secs(5), heard).await.is_ok());
+}
+
+/// A server that is slow for a moment, as it is while it forks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_that_is_not_answered_in_time_is_tried_again() {
+    let site = Site::start().await;
+    let process = cached_with(&site, TIMEOUT, strong()).await;
+    let gate = Gate::new();
+    let is_freed = |command: &Command| is_subscription(command) && command.has("idempotent:freed");
+    process.proxy.fault_at(1, is_freed, Fault::HoldRequest(gate.clone()));
+    until_async(async || process.run("k").await.is_ok()).await;
+    until(|| gate.held() == 1).await;
+    until(|| is_listening(&process)).await;
+    gate.open();
 }
 
 /// The reply to the removal is lost: it has taken effect, and other processes are to be told.

@@ -303,7 +303,8 @@ impl Listener {
         }
         .map_err(super::target::connect_error)?;
         if !self.watched.freed.is_empty() {
-            hear_freed(&mut connected.connection, &self.watched.freed, number).await;
+            let heard = hear_freed(&mut connected.connection, &self.watched.freed, number).await;
+            heard.map_err(super::target::connect_error)?;
         }
         Ok(Subscribed { connected, subscription, ended })
     }
@@ -361,8 +362,7 @@ impl Request {
         watched: &Watched,
     ) -> Result<(), redis::RedisError> {
         if let Self::HearFreed = self {
-            hear_freed(connection, &watched.freed, number).await;
-            return Ok(());
+            return hear_freed(connection, &watched.freed, number).await;
         }
         let Connection::Cluster(cluster) = connection else { return Ok(()) };
         match self {
@@ -387,20 +387,35 @@ impl Request {
     }
 }
 
-/// Hears which records operators free. An access list may not allow it: then renewals find out, and no
-/// answer is kept in this process.
-async fn hear_freed(connection: &mut Connection, freed: &Hearing, number: u64) {
-    let heard = match connection {
-        Connection::Single(single) => single.connection().subscribe(FREED).await,
-        Connection::Cluster(cluster) => cluster.subscribe(FREED).await,
-        Connection::Given(_) => Ok(()),
+/// Hears which records operators free.
+///
+/// An access list may not allow it, for good: then renewals find out, and no answer is kept in this process. After any other
+/// error the connection is not to be relied on, and another one tries again; but not in a cluster, where no answer is kept
+/// and watches on other nodes would suffer.
+async fn hear_freed(
+    connection: &mut Connection,
+    freed: &Hearing,
+    number: u64,
+) -> Result<(), redis::RedisError> {
+    let (heard, needs_it) = match connection {
+        Connection::Single(single) => (single.connection().subscribe(FREED).await, true),
+        Connection::Cluster(cluster) => (cluster.subscribe(FREED).await, false),
+        Connection::Given(_) => (Ok(()), false),
     };
-    match heard {
-        Ok(()) => freed.listens(number),
-        Err(error) => {
-            tracing::debug!(target: "idempotent", %error, "freed records are not heard of");
-        }
+    let Err(error) = heard else {
+        freed.listens(number);
+        return Ok(());
+    };
+    let is_refused = error.code() == Some("NOPERM");
+    if needs_it && !is_refused {
+        return Err(error);
     }
+    if is_refused && freed.keeps_answers() {
+        tracing::warn!(target: "idempotent", %error, "the replay cache is off: this user may not subscribe");
+    } else {
+        tracing::debug!(target: "idempotent", %error, "freed records are not heard of");
+    }
+    Ok(())
 }
 
 /// Asks the thread, from the thread.
