@@ -199,6 +199,11 @@ impl Target {
         }
     }
 
+    /// `true` if all connections lead to one address.
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self, Self::Single(_))
+    }
+
     pub(super) fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster(_) | Self::GivenCluster(_))
     }

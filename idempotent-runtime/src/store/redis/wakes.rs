@@ -9,7 +9,7 @@
 
 use super::error::misconfigured;
 use super::hearing::{Hearing, Subscription};
-use super::links::Links;
+use super::links::{Links, Moves};
 use super::name::Name;
 use super::paused;
 use super::server::{FREED, Publish};
@@ -22,6 +22,7 @@ use crate::sync::{Mutex, Notify, lock, run_on_thread};
 use redis::{PushInfo, PushKind, Value};
 use std::collections::HashMap;
 use std::fmt;
+use std::future::pending;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -217,12 +218,15 @@ impl Watched {
 }
 
 /// A connection that hears what is watched.
+///
+/// Fields are dropped in their order: what is freed after the connection is dropped is not heard.
 struct Subscribed {
-    connected: Connected,
-    /// Dropped with it: what is freed from then on is not heard.
     subscription: Subscription,
+    connected: Connected,
     /// Told when it ends.
     ended: Arc<Notify>,
+    /// Tells of connections of calls that may lead to another server than this one.
+    moves: Moves,
 }
 
 /// The thread's side.
@@ -243,12 +247,12 @@ impl Listener {
         while !self.asked.is_closed() {
             let started = Instant::now();
             match self.subscribe().await {
-                Ok(Subscribed { connected, subscription, ended }) => {
+                Ok(mut subscribed) => {
                     self.says.send_replace(true);
                     // What ended while nobody listened was not heard.
                     self.watched.wake_all();
-                    self.listen(&connected, &subscription, &ended).await;
-                    drop(subscription);
+                    self.listen(&mut subscribed).await;
+                    drop(subscribed);
                     self.says.send_replace(false);
                     self.watched.wake_all();
                 }
@@ -277,7 +281,7 @@ impl Listener {
 
     /// A connection that hears what is watched, and what tells its end.
     async fn subscribe(&self) -> Result<Subscribed, StoreError> {
-        let ended = Arc::new(Notify::new());
+        let (ended, moves) = (Arc::new(Notify::new()), self.links.moves());
         let subscription = self.watched.freed.open();
         let (watched, number) = (Arc::clone(&self.watched), subscription.connection());
         let on_push = hear(watched, number, Arc::clone(&ended), self.again.clone());
@@ -306,22 +310,26 @@ impl Listener {
             let heard = hear_freed(&mut connected.connection, &self.watched.freed, number).await;
             heard.map_err(super::target::connect_error)?;
         }
-        Ok(Subscribed { connected, subscription, ended })
+        Ok(Subscribed { subscription, connected, ended, moves })
     }
 
     /// Does what is asked until the connection ends. Nothing that is asked waits for another.
-    async fn listen(
-        &mut self,
-        connected: &Connected,
-        subscription: &Subscription,
-        ended: &Arc<Notify>,
-    ) {
+    async fn listen(&mut self, subscribed: &mut Subscribed) {
+        let Subscribed { subscription, connected, ended, moves } = subscribed;
         let Connected { connection, generation } = connected;
         let links = Arc::clone(&self.links);
         let mut ping_at = tokio::time::Instant::now() + PING_EVERY;
         loop {
-            // A master that was replaced publishes nothing.
-            let over = race(ended.notified(), links.replaced(*generation));
+            // A master that was replaced publishes nothing, nor does a server that calls have left. Only answers that are
+            // kept depend on the latter: watchers poll, and would all look at their records for every connection.
+            let keeps_answers = self.watched.freed.keeps_answers();
+            let moved = async {
+                match keeps_answers {
+                    true => moves.next().await,
+                    false => pending().await,
+                }
+            };
+            let over = race(ended.notified(), race(links.replaced(*generation), moved));
             let asked = race(self.asked.recv(), tokio::time::sleep_until(ping_at));
             let (mut connection, ended) = (connection.clone(), Arc::clone(ended));
             match race(over, asked).await {
