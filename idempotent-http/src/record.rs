@@ -151,7 +151,8 @@ impl RecordHandle {
     /// progress or blocked stays, unless `force` is set; the answer of its handler is then dropped.
     ///
     /// # Errors
-    /// The scope is missing, or the store does not answer.
+    /// The scope is missing, or the store does not answer. A `forget` that returned an error may still take effect: repeat
+    /// it.
     pub async fn forget(&self, force: bool) -> Result<Forgotten, Error> {
         self.with_ambient(async { self.operation().forget(force).await }).await
     }

@@ -224,7 +224,7 @@ pub enum Drained {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplayCacheUsage {
-    /// The store tells of freed records, so that the cache is used. It begins with the first call.
+    /// The store tells of freed records, so that the cache is used. `false` until the first call has started the subscription.
     pub is_listening: bool,
     /// Answers, those included that are too old and not yet removed.
     pub entries: usize,

@@ -75,7 +75,7 @@ impl<'a> Operation<'a> {
     /// attempt holds is removed only with `force`, which supersedes the attempt.
     ///
     /// # Errors
-    /// The key is invalid, or the store does not answer.
+    /// The key is invalid, or the store does not answer. A `forget` that returned an error may still take effect: repeat it.
     pub async fn forget(&self, force: bool) -> Result<Forgotten, Error> {
         self.record()?.forget(force).await
     }

@@ -4,15 +4,16 @@
 
 use crate::answer_policy::{AnswerPolicy, Encoding};
 use crate::codec::Codecs;
-use crate::engine::{Kind, Replays};
+use crate::engine::{Handoff, Instance, Kind};
 use crate::error::{Error, ErrorKind};
 use crate::instance::Idempotency;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
 use crate::options::whole_millis;
 use crate::protocol::{Forgotten, Resolution, Resolved, StoreExt as _};
-use crate::store::{Record, State, StoreError};
+use crate::store::{Record, State, Store, StoreError};
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Handle to the record of one key, which need not exist. See [`Idempotency::record`].
@@ -67,14 +68,16 @@ impl<'a> RecordHandle<'a> {
     /// Removes the record, so that the next call runs, whatever its payload. One that is held only
     /// with `force`; the attempt that holds it is then superseded.
     ///
+    /// If this future is dropped, the removal goes on in the background, and is announced.
+    ///
     /// # Errors
-    /// The store does not answer.
+    /// The store does not answer. A `forget` that returned an error may still take effect, also later: repeat it.
     pub async fn forget(&self, force: bool) -> Result<Forgotten, Error> {
         // Taken before anything is sent: whichever attempt is freed, these have lost the key.
         // One that is granted while the answer is on its way may.
         let held = self.instance.engine().keeper.registry().of(self.key.as_str());
-        let _kept = self.drops_kept();
-        let forgotten = self.answer(self.instance.store().forget(&self.key, force).await)?;
+        let change = |store: Arc<dyn Store>, key| async move { store.forget(&key, force).await };
+        let forgotten = self.change(change).await?;
         if forgotten == Forgotten::Freed {
             held.iter().for_each(|attempt| attempt.lose());
         }
@@ -83,8 +86,11 @@ impl<'a> RecordHandle<'a> {
 
     /// Ends an attempt whose outcome was unknown.
     ///
+    /// If this future is dropped, the change goes on in the background, and is announced.
+    ///
     /// # Errors
-    /// The value cannot be kept, or the store does not answer.
+    /// The value cannot be kept, or the store does not answer. A `resolve` that returned an error may still take effect,
+    /// also later: [`get`](Self::get) shows the record.
     pub async fn resolve<T: Serialize>(
         &self,
         resolution: Resolution<Option<&T>>,
@@ -149,14 +155,32 @@ impl<'a> RecordHandle<'a> {
             }
         };
         let retention = whole_millis(self.expire.unwrap_or(config.expire));
-        let _kept = self.drops_kept();
-        self.answer(core.store.resolve(&self.key, resolution, retention).await)
+        let change = |store: Arc<dyn Store>, key| async move {
+            store.resolve(&key, resolution, retention).await
+        };
+        self.change(change).await
     }
 
-    /// Drops the answer that this process keeps of the record, once the store has answered or the
-    /// operator has gone.
-    fn drops_kept(&self) -> DropsKept<'_> {
-        DropsKept { replays: self.instance.engine().replays.as_ref(), key: &self.key }
+    /// Changes the record. The keeper finishes what an operator who goes away leaves: a change that is made and not
+    /// announced would be replayed by other processes.
+    async fn change<A, F>(
+        &self,
+        change: impl FnOnce(Arc<dyn Store>, RecordKey) -> F,
+    ) -> Result<A, Error>
+    where
+        A: 'static,
+        F: Future<Output = Result<A, StoreError>> + Send + 'static,
+    {
+        let instance = &self.instance.engine().instance;
+        let kept = || DropsKept { instance: Arc::clone(instance), key: self.key.clone() };
+        // Once when the operator has the answer or goes, and once when the change is made.
+        let (_here, there) = (kept(), kept());
+        let changed = change(Arc::clone(&instance.store), self.key.clone());
+        let job = async move {
+            let _there = there;
+            changed.await
+        };
+        self.answer(Handoff::new(Arc::clone(instance), job).await)
     }
 
     fn answer<A>(&self, answer: Result<A, StoreError>) -> Result<A, Error> {
@@ -165,14 +189,14 @@ impl<'a> RecordHandle<'a> {
 }
 
 /// Drops what this process keeps of a record when it is dropped, whether or not the store has answered.
-struct DropsKept<'a> {
-    replays: Option<&'a Replays>,
-    key: &'a RecordKey,
+struct DropsKept {
+    instance: Arc<Instance>,
+    key: RecordKey,
 }
 
-impl Drop for DropsKept<'_> {
+impl Drop for DropsKept {
     fn drop(&mut self) {
-        if let Some(replays) = self.replays {
+        if let Some(replays) = &self.instance.replays {
             replays.freed(self.key.as_str());
         }
     }

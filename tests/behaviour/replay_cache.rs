@@ -178,25 +178,91 @@ async fn a_record_that_is_gone_is_told_of_again() {
 
 #[tokio::test]
 async fn a_record_that_an_operator_resolves_elsewhere_gives_its_new_answer() {
+    let (bench, operator) = abandoned_behind_a_replay().await;
+    let resolved = operator.op().resolve(Resolution::Succeeded(Some(&8_usize))).await;
+    assert_eq!(resolved.unwrap(), Resolved::Done);
+    assert_eq!(bench.run().await.unwrap(), 8);
+    let before = asked(&bench);
+    assert_eq!(bench.run().await.unwrap(), 8);
+    assert_eq!(asked(&bench), before);
+}
+
+/// The record is gone, although the operator got an error: other processes have to hear of it.
+#[tokio::test]
+async fn a_record_whose_removal_was_not_answered_is_not_replayed_elsewhere() {
     let bench = cached();
-    let elsewhere = neighbour(&bench);
-    let op = || elsewhere.op().expire(10 * SECOND).abandon(Abandon::Block);
+    assert_eq!(bench.run().await.unwrap(), 1);
+    let operator = neighbour(&bench);
+    bench.store.fault_next(Verb::Forget, Fault::After(StoreErrorKind::Unavailable));
+    operator.op().forget(false).await.unwrap_err();
+    assert!(operator.op().get().await.unwrap().is_none(), "it was removed");
+    assert_eq!(bench.run().await.unwrap(), 2);
+}
+
+/// A copy of the removal arrives late, after the answer was kept again: the announcement came before it.
+#[tokio::test]
+async fn a_removal_that_was_not_answered_is_repeated() {
+    let bench = cached();
+    assert_eq!(bench.run().await.unwrap(), 1);
+    let operator = neighbour(&bench);
+    bench.store.fault_next(Verb::Forget, Fault::Late(StoreErrorKind::Unavailable));
+    operator.op().forget(false).await.unwrap_err();
+    assert_eq!(bench.run().await.unwrap(), 1);
+    assert_eq!(bench.store.deliver_late().await, 1);
+    assert_eq!(bench.run().await.unwrap(), 1, "a replay from memory");
+    assert_eq!(operator.op().forget(false).await.unwrap(), Forgotten::NotFound);
+    assert_eq!(bench.run().await.unwrap(), 2);
+}
+
+/// A request whose client disconnects: the record is removed, and the task that would tell of it is gone.
+#[tokio::test]
+async fn a_record_whose_operator_went_away_is_not_replayed_elsewhere() {
+    let bench = cached();
+    assert_eq!(bench.run().await.unwrap(), 1);
+    let operator = neighbour(&bench);
+    let gate = bench.store.hold_after(Verb::Forget);
+    assert!(poll_at_most(20, operator.op().forget(false)).await.is_none());
+    gate.open();
+    assert!(operator.op().get().await.unwrap().is_none(), "it was removed");
+    until_async(async || bench.run().await.unwrap() == 2).await;
+}
+
+/// An attempt is abandoned while another process replays the answer of the record before.
+async fn abandoned_behind_a_replay() -> (Bench, Bench) {
+    let bench = cached();
+    let operator = neighbour(&bench);
+    let op = || operator.op().expire(10 * SECOND).abandon(Abandon::Block);
     op().run(async { Ok::<_, Error>(7_usize) }).await.unwrap();
     assert_eq!(bench.run().await.unwrap(), 7);
     bench.clock.advance(10 * SECOND);
     let dropped = op().run(std::future::pending::<Result<usize, Error>>());
     assert!(poll_at_most(50, dropped).await.is_none());
     let is_abandoned = || async {
-        elsewhere.op().get().await.unwrap().is_some_and(|it| it.head.state == State::Abandoned)
+        operator.op().get().await.unwrap().is_some_and(|it| it.head.state == State::Abandoned)
     };
     until_async(is_abandoned).await;
     assert_eq!(bench.run().await.unwrap(), 7, "the record before has expired");
-    let resolved = elsewhere.op().resolve(Resolution::Succeeded(Some(&8_usize))).await;
-    assert_eq!(resolved.unwrap(), Resolved::Done);
+    (bench, operator)
+}
+
+#[tokio::test]
+async fn a_record_whose_resolution_was_not_answered_gives_its_new_answer() {
+    let (bench, operator) = abandoned_behind_a_replay().await;
+    bench.store.fault_next(Verb::Resolve, Fault::After(StoreErrorKind::Unavailable));
+    let resolved = operator.op().resolve(Resolution::Succeeded(Some(&8_usize))).await;
+    resolved.unwrap_err();
     assert_eq!(bench.run().await.unwrap(), 8);
-    let before = asked(&bench);
-    assert_eq!(bench.run().await.unwrap(), 8);
-    assert_eq!(asked(&bench), before);
+}
+
+#[tokio::test]
+async fn a_record_whose_resolver_went_away_gives_its_new_answer() {
+    let (bench, operator) = abandoned_behind_a_replay().await;
+    let gate = bench.store.hold_after(Verb::Resolve);
+    let op = operator.op();
+    let resolved = op.resolve(Resolution::Succeeded(Some(&8_usize)));
+    assert!(poll_at_most(20, resolved).await.is_none());
+    gate.open();
+    until_async(async || bench.run().await.unwrap() == 8).await;
 }
 
 /// The store has written the answer, and its reply is on the way when the record is removed.
@@ -471,4 +537,83 @@ fn options_out_of_their_bounds_are_refused() {
     let refused = Idempotency::builder().replay_cache(cache).build().unwrap_err();
     let text = "the instance cannot be built: `max_age` cannot be 0s; accepted: 1ms to 1h";
     assert_eq!(refused.to_string(), text);
+}
+
+#[tokio::test]
+async fn a_key_that_occurs_twice_in_a_batch_gets_the_kept_answer_twice() {
+    for expires in [true, false] {
+        let bench = cached();
+        let elsewhere = neighbour(&bench);
+        let op = || elsewhere.op().expire(10 * SECOND).key(1_usize);
+        op().run(async { Ok::<_, Error>(7_usize) }).await.unwrap();
+        bench.clock.advance(9 * SECOND);
+        let single = bench.op().key(1_usize).run(async { Ok::<_, Error>(0_usize) });
+        assert_eq!(single.await.unwrap(), 7);
+        if expires {
+            // Replayed from memory, as it may be. Nobody has failed.
+            bench.clock.advance(2 * SECOND);
+        }
+        let before = asked(&bench);
+        let items = [(1_usize, 0_usize), (1, 0)];
+        let body = |items: Vec<usize>| async move { items.into_iter().map(Ok).collect() };
+        let answers = bench.op().run_batch::<_, _, _, Error, _, _>(items, body).await;
+        let told = answers.into_iter().map(|it| it.map(|it| it.value).map_err(|it| it.to_string()));
+        assert_eq!(told.collect::<Vec<_>>(), [Ok(7), Ok(7)], "expires: {expires}");
+        assert_eq!(asked(&bench), before, "expires: {expires}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_occurs_twice_in_a_batch_gets_the_answer_of_its_first_without_asking() {
+    let bench = cached();
+    bench.op().key(0_usize).run(async { Ok::<_, Error>(0_usize) }).await.unwrap();
+    let before = asked(&bench);
+    let items = [(1_usize, 7_usize), (0, 8), (1, 9)];
+    let body = |items: Vec<usize>| async move { items.into_iter().map(Ok).collect() };
+    let answers = bench.op().run_batch::<_, _, _, Error, _, _>(items, body).await;
+    let told = answers.into_iter().map(Result::unwrap).map(|it| (it.value, it.replayed));
+    assert_eq!(told.collect::<Vec<_>>(), [(7, false), (0, true), (7, true)]);
+    assert_eq!(asked(&bench), before + 2, "one begin and one complete");
+}
+
+/// No call has to wait for anything, so only tokio's budget ends the turn of their task.
+#[tokio::test]
+async fn calls_that_are_answered_from_memory_let_other_tasks_run() {
+    let bench = cached();
+    bench.run().await.unwrap();
+    scoped(bench.idem.clone(), ship(bench.ledger.clone(), 1)).await.unwrap();
+    const CALLS: usize = 1_000;
+    let run = async || {
+        for _ in 0..CALLS {
+            bench.run().await.unwrap();
+        }
+    };
+    let detached = async || {
+        for _ in 0..CALLS {
+            scoped(bench.idem.clone(), ship(bench.ledger.clone(), 1)).await.unwrap();
+        }
+    };
+    let by_hand = async || {
+        for _ in 0..CALLS {
+            assert!(matches!(bench.op().begin().await.unwrap(), Begin::Replay(_)));
+        }
+    };
+    let batch = async || {
+        let items = (0..CALLS).map(|_| ("k", 0_usize));
+        let body = |items: Vec<usize>| async move { items.into_iter().map(Ok).collect() };
+        let answers = bench.op().run_batch::<_, _, _, Error, _, _>(items, body).await;
+        assert!(answers.into_iter().all(|answer| answer.unwrap().replayed));
+    };
+    let before = asked(&bench);
+    for way in 0..4 {
+        let other = tokio::spawn(async {});
+        match way {
+            0 => run().await,
+            1 => detached().await,
+            2 => by_hand().await,
+            _ => batch().await,
+        }
+        assert!(other.is_finished(), "no other task had its turn: {way}");
+    }
+    assert_eq!(asked(&bench), before);
 }

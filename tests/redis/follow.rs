@@ -10,6 +10,7 @@ use support::redis::{RedisServer, age, info, info_number, record_name};
 use support::sentinel::{MASTER, Pace, Sentinels};
 use support::{OwnError, until_async};
 use tokio::runtime::Builder;
+use tokio::sync::Notify;
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -233,4 +234,36 @@ async fn a_store_that_nobody_uses_leaves_sentinels_and_master_alone() {
     assert_eq!(call(&idem, &ledger, "before").await.unwrap(), 1);
     assert_eq!(call(&idem, &ledger, "after").await.unwrap(), 1);
     until_listeners(&sentinels, 1).await;
+}
+
+/// One whose callers have waited hears of freed records, and without a replay cache that is no use of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_whose_callers_have_waited_leaves_the_sentinels_alone() {
+    let sentinels = Sentinels::start().await;
+    let config = Config::new().with_wait(Duration::from_secs(60));
+    let (idem, ledger) = (instance(store(&sentinels).await, config), Ledger::new());
+    let ends = Notify::new();
+    let slow = async || {
+        let body = async {
+            ends.notified().await;
+            Ok::<_, Error>(ledger.record("k"))
+        };
+        idem.operation("op").key("k").run(body).await.unwrap()
+    };
+    let end = async {
+        until_async(async || {
+            let mut connection = sentinels.servers[0].connection().await;
+            let mut subscribers = redis::cmd("PUBSUB");
+            subscribers.arg("NUMSUB").arg("idempotent:freed");
+            let (_, subscribers): (String, usize) =
+                subscribers.query_async(&mut connection).await.unwrap();
+            subscribers == 1
+        })
+        .await;
+        ends.notify_one();
+    };
+    let (one, two, ()) = tokio::join!(slow(), slow(), end);
+    assert_eq!((one, two), (1, 1));
+    until_listeners(&sentinels, 1).await;
+    until_listeners(&sentinels, 0).await;
 }

@@ -1,15 +1,18 @@
 //! Replays from the cache of a process, in front of a real server.
 
-use crate::site::{Process, Site, strong};
+use crate::site::{Process, Site, TIMEOUT, strong};
 use idempotent_runtime::protocol::{Forgotten, StoreExt as _};
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::testing::Ledger;
 use idempotent_runtime::{Config, Error, ErrorKind, Idempotency, Mode, ReplayCache};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use support::proxy::{Command, Fault, Gate};
 use support::redis::binaries;
 use support::sentinel::{MASTER, Pace, Sentinels};
 use support::{until, until_async};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Longer than any test takes: nothing is polled, renewed or too old meanwhile.
 const LONG: Duration = Duration::from_secs(120);
@@ -240,4 +243,79 @@ async fn a_process_that_only_replays_hears_what_is_freed_on_a_new_master() {
     // The old master tells nobody of it. It is demoted ten seconds later.
     let heard = until_async(async || call().await == 2);
     assert!(tokio::time::timeout(Duration::from_secs(5), heard).await.is_ok());
+}
+
+/// A server that is slow for a moment, as it is while it forks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_that_is_not_answered_in_time_is_tried_again() {
+    let site = Site::start().await;
+    let process = cached_with(&site, TIMEOUT, strong()).await;
+    let gate = Gate::new();
+    let is_freed = |command: &Command| is_subscription(command) && command.has("idempotent:freed");
+    process.proxy.fault_at(1, is_freed, Fault::HoldRequest(gate.clone()));
+    until_async(async || process.run("k").await.is_ok()).await;
+    until(|| gate.held() == 1).await;
+    until(|| is_listening(&process)).await;
+    gate.open();
+}
+
+/// The reply to the removal is lost: it has taken effect, and other processes are to be told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_whose_removal_is_not_answered_is_not_replayed() {
+    let site = Site::start().await;
+    let (process, operator) = (listening(&site).await, site.process().await);
+    assert_eq!(process.run("k").await.unwrap(), 1);
+    let is_removal = |command: &Command| {
+        matches!(&*command.name(), "EVAL" | "EVALSHA" | "DELEX" | "DELIFEQ" | "DEL" | "GETDEL")
+    };
+    // The first one reads the record.
+    operator.proxy.fault_at(2, is_removal, Fault::LoseReply);
+    operator.op("k").forget(false).await.unwrap_err();
+    assert!(site.bytes("k").await.is_none(), "it was removed: {:?}", operator.proxy.commands());
+    until_async(async || process.run("k").await.unwrap() == 2).await;
+}
+
+/// An address that is moved to another server, as a name, a virtual address or a proxy is after a failover. The old server is
+/// still there, and so is the subscription to it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_subscription_follows_the_calls_to_another_server() {
+    let servers = [Site::start().await, Site::start().await];
+    let leads_to = Arc::new(AtomicUsize::new(0));
+    let addresses = servers.each_ref().map(|site| site.server.address());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}/", listener.local_addr().unwrap());
+    let leads = Arc::clone(&leads_to);
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let address = addresses[leads.load(SeqCst)].clone();
+            tokio::spawn(async move {
+                let mut server = TcpStream::connect(address).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    let store = RedisStore::builder(&url).timeout(LONG).connect().await.unwrap();
+    let cache = ReplayCache::new().max_age(LONG);
+    let idem = Idempotency::builder().store(store).replay_cache(cache).config(strong());
+    let idem = idem.build().unwrap();
+    let ledger = Ledger::new();
+    let call = async |key| {
+        let run = async { Ok::<_, Error>(ledger.record(key)) };
+        idem.operation("op").key(key).run(run).await
+    };
+    let is_listening = || idem.replay_cache().unwrap().is_listening;
+    assert_eq!(call("k").await.unwrap(), 1);
+    until(is_listening).await;
+    assert_eq!(call("k").await.unwrap(), 1);
+    leads_to.store(1, SeqCst);
+    servers[0].command(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    until_async(async || call("another").await.is_ok()).await;
+    // What is kept is of the old server: on the new one there is no record.
+    until_async(async || call("k").await.unwrap() == 2).await;
+    until(is_listening).await;
+    assert_eq!(call("k").await.unwrap(), 2);
+    let key = idem.operation("op").key("k").record_key().unwrap();
+    let operator = RedisStore::connect(&servers[1].server.url()).await.unwrap();
+    assert_eq!(operator.forget(&key, false).await.unwrap(), Forgotten::Deleted);
+    until_async(async || call("k").await.unwrap() == 3).await;
 }

@@ -32,12 +32,13 @@ const SHARE: usize = 64;
 /// A record ends before its time if an operator removes it. This process is told, and forgets its
 /// entry: at once if it removed the record itself, and otherwise as soon as the store's notification
 /// arrives. The cache is used only while such notifications do arrive. It is emptied as soon as their
-/// connection is lost, and calls go to the store until the connection is back; a connection that breaks
-/// without a sign is noticed within seconds. A notification that was never sent, because the process
-/// of the operator died before it, leaves an entry in place until it is too old.
+/// connection is lost, and calls go to the store until the connection is back; a connection that fails
+/// silently is detected within seconds. A notification that was never sent, because the process
+/// of the operator died before it, leaves an entry in place until it is too old. So does one that was sent before
+/// its removal took effect: a `forget` that returned an error may still take effect, so repeat it.
 ///
-/// An entry of a call that ran the body here is dropped no later than its record expires. An entry of a
-/// replay is dropped after [`max_age`](Self::max_age), or after the `expire` of the call if that is shorter:
+/// An answer recorded by a body that ran here expires with its record. An answer that was read back from the store, as it is
+/// once it is too old, is dropped after [`max_age`](Self::max_age), or after the `expire` of the call if that is shorter:
 /// the store does not say how long the record still lives, so an answer may be replayed for that
 /// long after its record has expired. The same goes for records that were removed in
 /// the store by other means, such as `DEL` and `FLUSHALL`.
@@ -93,8 +94,8 @@ impl ReplayCache {
         Self::default()
     }
 
-    /// Sets the number of answers that are kept: from 1 to 16,777,216. Beyond it, those that were not asked for
-    /// are dropped first.
+    /// Sets the number of answers that are kept: from 1 to 16,777,216. Beyond it, entries that have not been used
+    /// recently are evicted first.
     #[must_use]
     pub fn max_entries(mut self, max_entries: usize) -> Self {
         self.max_entries = max_entries;

@@ -106,7 +106,9 @@ mod resend;
 
 pub(crate) use self::arc_ref::ArcRef;
 pub(crate) use self::attempt::current::enclosing;
-pub(crate) use self::attempt::{AttemptGuard, End, Instance, Kind, Replays, Values, call_refused};
+pub(crate) use self::attempt::{
+    AttemptGuard, End, Handoff, Instance, Kind, Replays, Values, call_refused,
+};
 pub use self::attempt::{Current, current};
 pub(crate) use self::call::{
     Body, Call, Detached, Moves, Prepare, Run, Underway, Within, claim_within, gone, keep, prepare,

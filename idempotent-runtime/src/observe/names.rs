@@ -46,7 +46,7 @@ pub const NOT_KEPT: &str = "idempotent_value_not_kept_total";
 pub const FAILED_LATE: &str = "idempotent_failed_late_total";
 /// Counter: requests that an adapter answered with a problem, by [`OPERATION`] and [`PROBLEM`].
 pub const REFUSALS: &str = "idempotent_refusals_total";
-/// Counter: looks at the cache of answers of this process, by [`OPERATION`] and [`RESULT`].
+/// Counter: lookups in the replay cache, by [`OPERATION`] and [`RESULT`].
 pub const REPLAY_CACHE_LOOKUPS: &str = "idempotent_replay_cache_lookups_total";
 /// Label: the [name](crate::store::StoreErrorKind::name) of the kind of a store's error.
 pub const KIND: &str = "kind";
@@ -56,7 +56,7 @@ pub const OPERATION: &str = "operation";
 pub const OUTCOME: &str = "outcome";
 /// Label: the [code](crate::problem::ProblemType::code) of a problem.
 pub const PROBLEM: &str = "problem";
-/// Label: the result of a look at the cache of answers: `hit`; `miss`; or `off`, while the store does not
+/// Label: the result of a lookup in the replay cache: `hit`; `miss`; or `off`, while the store does not
 /// tell of freed records.
 pub const RESULT: &str = "result";
 /// Label: the store's verb.

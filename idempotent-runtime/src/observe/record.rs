@@ -98,7 +98,7 @@ pub(crate) fn rare(name: &'static str, operation: &OperationName) {
     let _ = (name, operation);
 }
 
-/// Counts a look at the cache of answers, with the value of the label `result`.
+/// Counts a lookup in the replay cache, with the value of the label `result`.
 pub(crate) fn looked_up(operation: &OperationName, result: &'static str) {
     #[cfg(feature = "metrics")]
     metrics::counter!(

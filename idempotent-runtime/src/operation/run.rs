@@ -212,7 +212,7 @@ impl<'a> Operation<'a> {
         let call = self.prepare().inspect_err(|error| end.refused(error))?;
         let acquired = match acquire_now(&call) {
             FirstStep::Acquired(acquired) => acquired,
-            FirstStep::Waits(awaited) => acquire(&call, awaited).await,
+            FirstStep::Waits(rest) => acquire(&call, rest).await,
         };
         Begin::from_acquired(&call, acquired, end)
     }

@@ -174,6 +174,9 @@ pub trait StoreExt: Store {
 
     /// Removes a record, or with `force` frees one that is held, and notifies other processes. See
     /// [`table::forget`](super::table::forget).
+    ///
+    /// A removal that was answered with an error may still take effect, also later: repeat it. Nobody is notified if the
+    /// future is dropped.
     fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
         // A record that is not there may still be kept by a process that missed its end: an operator
         // can repeat what was not heard.
@@ -182,7 +185,8 @@ pub trait StoreExt: Store {
     }
 
     /// Ends an attempt whose outcome is unknown, and notifies other processes. See
-    /// [`table::resolve`](super::table::resolve).
+    /// [`table::resolve`](super::table::resolve). After an error, or if the future is dropped, the same
+    /// holds as for [`forget`](Self::forget).
     fn resolve<'a>(
         &'a self,
         key: &'a RecordKey,
@@ -196,7 +200,7 @@ pub trait StoreExt: Store {
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// Announces the change of an operator once it is made. If the store answers at once, so does this.
+/// Announces the change of an operator once it is made, or may be. If the store answers at once, so does this.
 fn then_announce<'a, S, A>(
     store: &'a S,
     key: &'a RecordKey,
@@ -207,24 +211,30 @@ where
     S: Store + ?Sized,
     A: Send + Unpin + 'a,
 {
+    // A message about a record that is unchanged costs its hearers a question to the store, and one that is missing a
+    // wrong answer.
+    let is_told = move |answer: &Result<A, StoreError>| match answer {
+        Ok(answer) => is_told(answer),
+        Err(error) => error.may_have_taken_effect(),
+    };
     let answer = match changed.now() {
-        Ok(Ok(answer)) if is_told(&answer) => answer,
+        Ok(answer) if is_told(&answer) => answer,
         Ok(answer) => return StoreFuture::ready(answer),
         Err(pending) => {
             return StoreFuture::new(async move {
-                let answer = pending.await?;
+                let answer = pending.await;
                 if is_told(&answer) {
                     store.announce_freed(key).await;
                 }
-                Ok(answer)
+                answer
             });
         }
     };
     match store.announce_freed(key).now() {
-        Ok(()) => StoreFuture::ready(Ok(answer)),
+        Ok(()) => StoreFuture::ready(answer),
         Err(announced) => StoreFuture::new(async move {
             announced.await;
-            Ok(answer)
+            answer
         }),
     }
 }

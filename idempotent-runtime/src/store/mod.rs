@@ -1,6 +1,7 @@
 //! Places for records: the [`Store`] trait, the embedded [`MemoryStore`] and the [`RedisStore`].
 
 mod error;
+mod freed;
 pub(crate) mod future;
 mod memory;
 mod record;
@@ -11,6 +12,7 @@ mod watch;
 pub mod wire;
 
 pub use error::{StoreError, StoreErrorKind};
+pub use freed::{FreedEvent, FreedListener};
 pub use future::StoreFuture;
 pub use memory::{MemoryOptions, MemoryStore};
 pub use record::{AttemptId, Claim, Head, Record, State, Token, Value};
@@ -183,10 +185,13 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
     ///
     /// A store MAY tell late, twice, without reason or never: an instance that is told asks the
     /// store, and one that is not told learns it when it renews. A store that
-    /// [tells of all](Self::tells_all_freed) of them has to do more. The store calls `told` on a thread
-    /// of its own, which MUST NOT be blocked. The provided method never tells.
-    fn on_freed(&self, told: Freed) {
-        drop(told);
+    /// [tells of all](Self::tells_all_freed) of them has to do more. A store SHOULD drop listeners that are
+    /// [over](FreedListener::is_over).
+    ///
+    /// The store tells on any thread, also within this method and within [`announce_freed`](Self::announce_freed), and MAY
+    /// hold a lock meanwhile: a listener MUST NOT block, and MUST NOT call the store. The provided method never tells.
+    fn on_freed(&self, listener: FreedListener) {
+        drop(listener);
     }
 
     /// `true` if this store tells of every record that an operator frees in any process, for as long
@@ -402,21 +407,6 @@ impl Verb {
             Self::Scan => "scan",
         }
     }
-}
-
-/// Called with what a store tells of records that operators free: see [`Store::on_freed`].
-pub type Freed = std::sync::Arc<dyn Fn(FreedEvent<'_>) + Send + Sync>;
-
-/// An event on the way from an operator who frees a record to the processes that are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FreedEvent<'a> {
-    /// From here on, every record that is freed is told.
-    Listening,
-    /// An operator freed or resolved the record of this key, as [`RecordKey::as_str`] gives it.
-    Freed(&'a str),
-    /// Records may be freed untold, until the store is listening again.
-    Lost,
 }
 
 /// Result of [`Store::maintain`].

@@ -25,7 +25,7 @@ use hints::Hints;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::Committed;
 use idempotent_runtime::store::{
-    Answer, Cursor, Filter, Found, Freed, Maintenance, Page, Record, Store, StoreError,
+    Answer, Cursor, Filter, Found, FreedListener, Maintenance, Page, Record, Store, StoreError,
     StoreErrorKind, StoreFuture, Swap, Swapped, Token, Usage, Watch,
 };
 use looks::LookError;
@@ -396,8 +396,8 @@ impl Store for PostgresStore {
         StoreFuture::new(self.0.scan(filter, after, limit))
     }
 
-    fn on_freed(&self, told: Freed) {
-        self.0.wakes.on_freed(&self.0, told);
+    fn on_freed(&self, listener: FreedListener) {
+        self.0.wakes.on_freed(&self.0, listener);
     }
 
     fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {

@@ -12,7 +12,7 @@ use super::{Inner, lock};
 use crate::client::{Param, PostgresClient};
 use crate::columns::KeyColumns;
 use idempotent_runtime::key::RecordKey;
-use idempotent_runtime::store::{Freed, FreedEvent, StoreError, Watch};
+use idempotent_runtime::store::{FreedEvent, FreedListener, StoreError, Watch};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
@@ -48,7 +48,7 @@ struct Shared {
 struct Waiting {
     /// Watchers by the number of their key.
     watches: HashMap<i64, Weak<Notify>>,
-    told: Vec<Freed>,
+    told: Vec<FreedListener>,
     listener: Option<Listener>,
     /// Listens for keys that operators free, until it does.
     again: Option<JoinHandle<()>>,
@@ -76,9 +76,10 @@ impl Wakes {
         Self(Arc::new(Shared { channel, waiting, starting }))
     }
 
-    pub(super) fn on_freed(&self, inner: &Arc<Inner>, told: Freed) {
+    pub(super) fn on_freed(&self, inner: &Arc<Inner>, listener: FreedListener) {
         let mut waiting = lock(&self.0.waiting);
-        waiting.told.push(told);
+        waiting.told.retain(|listener| !listener.is_over());
+        waiting.told.push(listener);
         waiting.listen_for_freed(inner);
     }
 
@@ -207,7 +208,7 @@ impl Waiting {
     fn listen_for_freed(&mut self, inner: &Arc<Inner>) {
         let is_trying = self.again.as_ref().is_some_and(|again| !again.is_finished());
         let Ok(runtime) = Handle::try_current() else { return };
-        if self.told.is_empty() || is_trying {
+        if self.told.iter().all(FreedListener::is_over) || is_trying {
             return;
         }
         let inner = Arc::downgrade(inner);
@@ -274,8 +275,8 @@ impl Shared {
             self.wake(number);
         } else if let Some(key) = message.strip_prefix(FREED) {
             let told = lock(&self.waiting).told.clone();
-            for told in told {
-                told(FreedEvent::Freed(key));
+            for listener in told {
+                listener.tell(FreedEvent::Freed(key));
             }
         }
     }

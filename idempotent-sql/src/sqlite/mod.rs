@@ -26,8 +26,8 @@ use file::File;
 use idempotent_runtime::key::RecordKey;
 use idempotent_runtime::protocol::Committed;
 use idempotent_runtime::store::{
-    Answer, Cursor, Filter, Found, Freed, FreedEvent, Maintenance, Page, Record, Seen, Store,
-    StoreError, StoreFuture, Swap, Swapped, Token, Usage, Watch,
+    Answer, Cursor, Filter, Found, FreedEvent, FreedListener, Maintenance, Page, Record, Seen,
+    Store, StoreError, StoreFuture, Swap, Swapped, Token, Usage, Watch,
 };
 use reader::{Looks, Reader};
 use std::fmt;
@@ -105,7 +105,7 @@ struct Inner {
     reader: Reader,
     watches: Arc<Watches>,
     /// Asked to be told of records that operators free.
-    told: Mutex<Vec<Freed>>,
+    told: Mutex<Vec<FreedListener>>,
     expire_batch: i64,
     expire_rate: u32,
     usage: Mutex<Option<(Instant, Usage)>>,
@@ -298,14 +298,16 @@ impl Store for SqliteStore {
 
     /// Tells of records that are freed through this store. Other processes learn of them when they
     /// renew.
-    fn on_freed(&self, told: Freed) {
-        lock(&self.0.told).push(told);
+    fn on_freed(&self, listener: FreedListener) {
+        let mut told = lock(&self.0.told);
+        told.retain(|listener| !listener.is_over());
+        told.push(listener);
     }
 
     fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {
         let told = lock(&self.0.told).clone();
-        for told in told {
-            told(FreedEvent::Freed(key.as_str()));
+        for listener in told {
+            listener.tell(FreedEvent::Freed(key.as_str()));
         }
         StoreFuture::ready(())
     }

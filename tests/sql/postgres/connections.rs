@@ -3,7 +3,7 @@
 use super::site::{PATIENT, Process, Site, TIMEOUT, record_key};
 use crate::proxy::Fault;
 use idempotent_runtime::store::{
-    Filter, FreedEvent, Record, Store as _, StoreError, StoreErrorKind,
+    Filter, FreedEvent, FreedListener, Record, Store as _, StoreError, StoreErrorKind,
 };
 use idempotent_sql::{Lent, PostgresBuilder, PostgresStore, TransactExt as _};
 use std::sync::{Arc, Mutex};
@@ -259,10 +259,9 @@ async fn a_store_that_tells_of_freed_keys_listens_again_by_itself() {
     let site = Site::start().await;
     let (process, operator) = (site.process_with(PATIENT).await, site.process_with(PATIENT).await);
     let told = Arc::new(Mutex::new(Vec::new()));
-    let tells = Arc::clone(&told);
-    process.store.on_freed(Arc::new(move |event| {
+    process.store.on_freed(FreedListener::new(&told, |told: &Mutex<Vec<String>>, event| {
         if let FreedEvent::Freed(key) = event {
-            tells.lock().unwrap().push(key.to_owned());
+            told.lock().unwrap().push(key.to_owned());
         }
     }));
     for round in 1..=3 {

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Moment, Sleep};
 use crate::config::Config;
 use crate::key::RecordKey;
 use crate::observe::{self, LoggedKey, names};
-use crate::store::{FreedEvent, Store};
+use crate::store::{FreedEvent, FreedListener, Store};
 use crate::switch::Protection;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arc_swap::ArcSwap;
@@ -79,9 +79,7 @@ impl Instance {
         if self.hears_freed.swap(true, Relaxed) {
             return;
         }
-        let instance = Arc::downgrade(self);
-        self.store.on_freed(Arc::new(move |event| {
-            let Some(instance) = instance.upgrade() else { return };
+        let listener = FreedListener::new(self, |instance, event| {
             if let Some(replays) = &instance.replays {
                 replays.heard(event);
             }
@@ -89,7 +87,8 @@ impl Instance {
                 // The message may be late, and this attempt a later one: the store knows.
                 instance.keeper.registry().check(key);
             }
-        }));
+        });
+        self.store.on_freed(listener.keeping_answers(self.replays.is_some()));
     }
 
     /// To be taken before the store is asked for something that may be kept.

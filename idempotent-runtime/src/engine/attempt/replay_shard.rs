@@ -2,7 +2,8 @@
 //!
 //! Entries that were asked for since the hand passed them are spared once (the clock algorithm). Each
 //! step of the hand that removes nothing undoes a hit, so eviction takes constant time per
-//! entry and hit.
+//! entry and hit. The hand passes a new entry after all that are there, so entries that nobody asks for leave in the order
+//! in which they came.
 
 use crate::clock::Moment;
 use crate::fingerprint::Fingerprint;
@@ -129,16 +130,32 @@ impl Shard {
     pub(super) fn insert(&mut self, entry: Entry, now: Moment) {
         self.remove(entry.hash, entry.key.as_str());
         let bytes = entry.bytes();
+        let mut freed = None;
         while !self.entries.is_empty()
             && (self.entries.len() >= self.max_entries || self.bytes + bytes > self.max_bytes)
         {
-            self.evict(now);
+            let index = self.evict(now);
+            freed.get_or_insert(index);
         }
         self.bytes += bytes;
         let (hash, index) = (entry.hash, self.entries.len());
         self.entries.push(entry);
         let entries = &self.entries;
         self.table.insert_unique(hash, index, |&index| entries[index].hash);
+        // Behind the hand, which comes to it after all others. At the end it could be the next one to go.
+        if let Some(freed) = freed.filter(|freed| *freed < index) {
+            self.exchange([freed, index]);
+        }
+    }
+
+    /// Exchanges two entries.
+    fn exchange(&mut self, [one, other]: [usize; 2]) {
+        let hashes = [self.entries[one].hash, self.entries[other].hash];
+        let is_of = |place: usize, index: &usize| *index == [one, other][place];
+        if let [Some(of_one), Some(of_other)] = self.table.get_disjoint_mut(hashes, is_of) {
+            std::mem::swap(of_one, of_other);
+            self.entries.swap(one, other);
+        }
     }
 
     pub(super) fn remove(&mut self, hash: u64, key: &str) {
@@ -155,16 +172,20 @@ impl Shard {
         self.table.find(hash, |&index| self.entries[index].key.as_str() == key).copied()
     }
 
-    fn evict(&mut self, now: Moment) {
+    /// Removes the entry at which the hand stops, and returns its index.
+    fn evict(&mut self, now: Moment) -> usize {
         loop {
             if self.hand >= self.entries.len() {
                 self.hand = 0;
             }
-            let entry = &mut self.entries[self.hand];
-            if now >= entry.until || !std::mem::take(&mut entry.is_used) {
-                return self.remove_at(self.hand);
-            }
+            let index = self.hand;
+            // Also past one that is removed: what takes its place has not been there for a round.
             self.hand += 1;
+            let entry = &mut self.entries[index];
+            if now >= entry.until || !std::mem::take(&mut entry.is_used) {
+                self.remove_at(index);
+                return index;
+            }
         }
     }
 

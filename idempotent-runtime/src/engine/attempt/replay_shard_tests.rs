@@ -101,3 +101,28 @@ fn another_payload_than_the_one_that_was_compared_is_not_answered() {
     assert!(find(one, one) && find(one, None) && find(None, None));
     assert!(!find(one, two) && !find(None, one));
 }
+
+/// The case of a scan: the latest answers are the ones that callers are likely to repeat.
+#[test]
+fn a_later_entry_outlives_earlier_ones_that_were_not_asked_for() {
+    let mut shard = Shard::new(4, 100_000);
+    let keys: Vec<_> = (0..12).map(|index| format!("key {index:02}")).collect();
+    for key in &keys {
+        shard.insert(entry(key, "v", FRESH), moment(1));
+    }
+    let kept: Vec<_> = keys.iter().filter(|key| find(&mut shard, key).is_some()).collect();
+    assert_eq!(kept, ["key 08", "key 09", "key 10", "key 11"]);
+}
+
+#[test]
+fn every_entry_that_is_too_old_leaves_for_later_ones() {
+    let mut shard = Shard::new(100, 1_000_000);
+    for index in 0..100 {
+        shard.insert(entry(&format!("old {index:03}"), "v", moment(10)), moment(1));
+    }
+    for index in 0..1_000 {
+        shard.insert(entry(&format!("new {index:04}"), "v", FRESH), moment(20));
+    }
+    let old = shard.entries.iter().filter(|entry| entry.until <= moment(20)).count();
+    assert_eq!((old, shard.len()), (0, 100));
+}

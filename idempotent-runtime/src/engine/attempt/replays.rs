@@ -1,6 +1,6 @@
 //! Answers of ended records in the memory of this process, before a store on the network.
 //!
-//! An answer is given without asking the store only while the store would say that the record was
+//! An answer is served from memory only while the store is certain to report that its record has been
 //! freed. Anything uncertain is left to the store: while the subscription is not there the cache is
 //! empty and stays so.
 //!
@@ -49,7 +49,7 @@ pub(crate) struct Reading {
     at: Moment,
 }
 
-/// The result of a look at the cache.
+/// The result of a lookup in the cache.
 #[derive(Debug)]
 pub(crate) enum Lookup {
     Hit(Kept),

@@ -26,12 +26,27 @@ use std::future::Future;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::coop;
 
 /// One call of a batch, and its answer once there is one.
 struct Item<'a, T, E> {
     call: Prepared<'a>,
     end: CallEnd,
     answer: Option<Result<Outcome<T>, E>>,
+}
+
+impl<T, E> Item<'_, T, E> {
+    /// Answers the call if this process keeps its answer. `false` if the store has to be asked.
+    async fn is_answered_from_memory(&mut self, answers: &AnswerPolicy<T, E>) -> bool {
+        let Self { call, end, answer } = self;
+        if let Some(found) = kept(call)
+            && let ControlFlow::Break(answered) = decide(call, answers, Err(found), end)
+        {
+            *answer = Some(answered);
+            coop::consume_budget().await;
+        }
+        answer.is_some()
+    }
 }
 
 /// Runs `body` once, with the inputs whose keys are free, and answers the others as their records
@@ -80,13 +95,7 @@ async fn execute<I, T, E, B, F>(
     B: FnOnce(Vec<I>) -> F,
     F: Future<Output = Vec<Result<T, E>>>,
 {
-    let mut seen = HashSet::with_capacity(items.len());
-    let mut is_first = |call: &Prepared<'_>| {
-        // Without protection nothing is a repeat.
-        call.engine().is_disabled() || seen.insert(call.key.clone())
-    };
-    let (firsts, repeats): (Vec<_>, Vec<_>) =
-        (0..items.len()).partition(|&index| is_first(&items[index].call));
+    let (firsts, repeats) = sort(items, answers).await;
     let mut granted = ask(items, &firsts, answers).await;
     if !granted.is_empty() {
         let taken = granted.iter().filter_map(|grant| inputs[grant.index].take()).collect();
@@ -103,6 +112,30 @@ async fn execute<I, T, E, B, F>(
     answer_repeats(items, &repeats, answers).await;
 }
 
+/// Answers the calls whose answers this process keeps. Returns those of the others that ask the store, and those whose key
+/// stands earlier among them.
+async fn sort<T, E>(
+    items: &mut [Item<'_, T, E>],
+    answers: &AnswerPolicy<T, E>,
+) -> (Vec<usize>, Vec<usize>) {
+    let (mut firsts, mut repeats) = (Vec::with_capacity(items.len()), Vec::new());
+    let mut seen = HashSet::with_capacity(items.len());
+    for (index, item) in items.iter_mut().enumerate() {
+        // Without protection nothing is a repeat.
+        if item.call.engine().is_disabled() {
+            firsts.push(index);
+        } else if !seen.insert(item.call.key.clone()) {
+            repeats.push(index);
+        } else if item.is_answered_from_memory(answers).await {
+            // Its record may have expired: a call with another payload would then be the first to run.
+            seen.remove(&item.call.key);
+        } else {
+            firsts.push(index);
+        }
+    }
+    (firsts, repeats)
+}
+
 /// Answers the calls whose key stands earlier in the batch. Their first is answered by now, or
 /// failed, in which case it is not run a second time here: so the records are only looked at.
 async fn answer_repeats<T, E>(
@@ -110,9 +143,16 @@ async fn answer_repeats<T, E>(
     repeats: &[usize],
     answers: &AnswerPolicy<T, E>,
 ) {
-    let calls: Vec<_> = repeats.iter().map(|&index| &items[index].call).collect();
+    let mut open = Vec::with_capacity(repeats.len());
+    for &index in repeats {
+        // By now this may hold the answer of their first.
+        if !items[index].is_answered_from_memory(answers).await {
+            open.push(index);
+        }
+    }
+    let calls: Vec<_> = open.iter().map(|&index| &items[index].call).collect();
     let looked = look_at_many(&calls).await;
-    for (&index, looked) in repeats.iter().zip(looked) {
+    for (index, looked) in open.into_iter().zip(looked) {
         let Item { call, end, answer } = &mut items[index];
         let decided = match looked.answer {
             Ok(Begun::Fresh(_)) => ControlFlow::Continue(None),
@@ -155,7 +195,7 @@ async fn ask<T, E>(
     let calls: Vec<_> = indexes.iter().map(|&index| &items[index].call).collect();
     let acquired: Vec<_> = match calls[0].engine().is_disabled() {
         true => calls.iter().map(|call| Err(while_disabled(call))).collect(),
-        false => acquire_many(&calls).await,
+        false => begin_and_confirm(&calls).await,
     };
     let mut granted = Vec::with_capacity(indexes.len());
     for (&index, acquired) in indexes.iter().zip(acquired) {
@@ -170,22 +210,6 @@ async fn ask<T, E>(
         }
     }
     granted
-}
-
-/// Answers the calls whose answers this process keeps, and begins the others.
-async fn acquire_many<'a>(calls: &[&Prepared<'a>]) -> Vec<Acquired<'a>> {
-    if calls[0].engine().replays.is_none() {
-        return begin_and_confirm(calls).await;
-    }
-    let kept: Vec<_> = calls.iter().map(|call| kept(call)).collect();
-    let open = calls.iter().zip(&kept).filter(|(_, kept)| kept.is_none());
-    let asked: Vec<_> = open.map(|(call, _)| *call).collect();
-    let mut begun = match asked.is_empty() {
-        true => Vec::new(),
-        false => begin_and_confirm(&asked).await,
-    }
-    .into_iter();
-    kept.into_iter().filter_map(|kept| kept.map(Err).or_else(|| begun.next())).collect()
 }
 
 /// Begins many calls in one go, and confirms those that are granted.

@@ -159,16 +159,16 @@ where
         return Progress::Over(Err((answers.refuse)(error)));
     };
     let mut caller = Caller { body, end, answers, spawn_context, moves, call };
-    let awaited = match acquire_now(&caller.call) {
+    let rest = match acquire_now(&caller.call) {
         FirstStep::Acquired(acquired) => {
             let decision = caller.decide(acquired);
             return caller.go_on(decision, context);
         }
-        FirstStep::Waits(awaited) => awaited,
+        FirstStep::Waits(rest) => rest,
     };
     Progress::waits(async move {
         let decision = {
-            let acquired = acquire(&caller.call, awaited).await;
+            let acquired = acquire(&caller.call, rest).await;
             caller.decide(acquired)
         };
         let mut granted = Some((caller, decision));

@@ -154,13 +154,13 @@ impl<'a, T, E, F> Run<'a, T, E, F> {
                 *this.end = Some(end);
                 self.granted(acquired)
             }
-            FirstStep::Waits(awaited) => {
+            FirstStep::Waits(rest) => {
                 let Some(call) = this.call.take() else {
                     return ControlFlow::Continue(Stage::Over);
                 };
                 let unanswered = Unanswered { end, call };
                 ControlFlow::Continue(Stage::Acquires(Box::pin(async move {
-                    let acquired = acquire(unanswered.call(), awaited).await;
+                    let acquired = acquire(unanswered.call(), rest).await;
                     (acquired, unanswered)
                 })))
             }

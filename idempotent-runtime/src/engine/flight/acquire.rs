@@ -18,13 +18,24 @@ use crate::observe::{self, WaitTimer, names};
 use crate::protocol::Begun;
 use crate::race::{First, race};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use tokio::task::coop;
 
 /// The first step of a call, which does not wait.
 #[derive(Debug)]
 pub(crate) enum FirstStep<'a> {
     Acquired(Acquired<'a>),
-    /// The store is not local, or the call has to wait for the attempts that are known here.
-    Waits(Awaited),
+    /// The call has to [wait](acquire).
+    Waits(Rest),
+}
+
+/// The rest of a call that has to wait.
+#[derive(Debug)]
+pub(crate) enum Rest {
+    /// The store is not local, or others hold the key: the attempts that are known here.
+    Asks(Awaited),
+    /// The answer is known, and other tasks have their turn before it is given.
+    Yields(Box<NotGranted>),
 }
 
 /// Asks a local store, and none if the instance is disabled.
@@ -34,8 +45,9 @@ pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
     }
     if !call.engine().local {
         return match kept(call) {
-            Some(found) => FirstStep::Acquired(Err(found)),
-            None => FirstStep::Waits(Awaited::default()),
+            Some(found) if takes_budget() => FirstStep::Acquired(Err(found)),
+            Some(found) => FirstStep::Waits(Rest::Yields(Box::new(found))),
+            None => FirstStep::Waits(Rest::Asks(Awaited::default())),
         };
     }
     let around = call.enclosing_permit();
@@ -53,7 +65,7 @@ pub(crate) fn acquire_now<'a>(call: &Prepared<'a>) -> FirstStep<'a> {
     };
     match answer {
         Ok(Begun::InFlight { number, .. }) if call.policy.waits() => {
-            FirstStep::Waits(Awaited::told_of(number))
+            FirstStep::Waits(Rest::Asks(Awaited::told_of(number)))
         }
         answer => {
             let answer = BeginAnswer::new(answer, call.called_at);
@@ -83,6 +95,19 @@ pub(in crate::engine) fn kept(call: &Prepared<'_>) -> Option<NotGranted> {
     }
 }
 
+/// Takes a unit of the budget that tokio gives a task for one turn. `false` if it is used up: a task whose calls are all
+/// answered from memory would never give way to others.
+fn takes_budget() -> bool {
+    // Whoever gets `false` waits for the next turn by `consume_budget`, so there is nobody to wake.
+    match coop::poll_proceed(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(unit) => {
+            unit.made_progress();
+            true
+        }
+        Poll::Pending => false,
+    }
+}
+
 /// The answer of a disabled instance to a call.
 pub(in crate::engine) fn while_disabled(call: &Prepared<'_>) -> NotGranted {
     match call.policy.may_run() {
@@ -91,9 +116,15 @@ pub(in crate::engine) fn while_disabled(call: &Prepared<'_>) -> NotGranted {
     }
 }
 
-/// Asks the store, and waits if the call's mode says so. `awaited` is what the
-/// [first step](acquire_now) of the call left.
-pub(crate) async fn acquire<'a>(call: &Prepared<'a>, mut awaited: Awaited) -> Acquired<'a> {
+/// Asks the store, and waits if the call's mode says so. `rest` is what the [first step](acquire_now) of the call left.
+pub(crate) async fn acquire<'a>(call: &Prepared<'a>, rest: Rest) -> Acquired<'a> {
+    let mut awaited = match rest {
+        Rest::Asks(awaited) => awaited,
+        Rest::Yields(found) => {
+            coop::consume_budget().await;
+            return Err(*found);
+        }
+    };
     let acquired = match lead_at_once(call, &mut awaited) {
         Ok(leader) => ask(call, leader, awaited).await,
         // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.

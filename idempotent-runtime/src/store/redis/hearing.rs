@@ -1,4 +1,4 @@
-//! The instances that are told of records that operators free, and the connection that hears of them.
+//! The listeners to records that operators free, and the connection on which the server tells of them.
 //!
 //! An instance may keep answers for as long as it would hear that they are no longer the record's. So
 //! it is told that the store listens only after the server has confirmed the subscription, and that this
@@ -8,7 +8,7 @@
 //! Instances are told that the store listens, and that it does not, under the lock: a connection that
 //! ends while its subscription is confirmed tells both in the right order. Keys are told outside it.
 
-use crate::store::{Freed, FreedEvent};
+use crate::store::{FreedEvent, FreedListener};
 use crate::sync::{Mutex, lock};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Hearing(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    told: Vec<Freed>,
+    listeners: Vec<FreedListener>,
     /// The number of connections so far, which is that of the last one.
     connections: u64,
     /// The last connection is there.
@@ -29,43 +29,50 @@ struct State {
 
 impl State {
     fn tell(&self, event: FreedEvent<'_>) {
-        self.told.iter().for_each(|told| told(event));
+        self.listeners.iter().for_each(|listener| listener.tell(event));
     }
 }
 
-/// A connection that may hear of freed records. Dropped, it hears nothing more.
-pub(super) struct Ear {
+/// The subscription of one connection. Dropped, it hears nothing more.
+pub(super) struct Subscription {
     hearing: Arc<Hearing>,
     connection: u64,
 }
 
 impl Hearing {
-    pub(super) fn add(&self, told: Freed) {
+    pub(super) fn add(&self, listener: FreedListener) {
         let mut state = lock(&self.0);
         if state.listens {
-            told(FreedEvent::Listening);
+            listener.tell(FreedEvent::Listening);
         }
-        state.told.push(told);
+        // An instance that has ended leaves no more than this behind.
+        state.listeners.retain(|listener| !listener.is_over());
+        state.listeners.push(listener);
     }
 
-    /// `true` if nobody is to be told.
+    /// `true` if there is nobody to tell.
     pub(super) fn is_empty(&self) -> bool {
-        lock(&self.0).told.is_empty()
+        lock(&self.0).listeners.iter().all(FreedListener::is_over)
+    }
+
+    /// `true` if an instance answers from memory for as long as it is told.
+    pub(super) fn keeps_answers(&self) -> bool {
+        lock(&self.0).listeners.iter().any(FreedListener::keeps_answers)
     }
 
     /// A connection that is about to be made. It takes the place of the one before.
-    pub(super) fn open(self: &Arc<Self>) -> Ear {
+    pub(super) fn open(self: &Arc<Self>) -> Subscription {
         let mut state = lock(&self.0);
         debug_assert!(!state.is_open, "one connection at a time hears");
         state.connections += 1;
         state.is_open = true;
-        Ear { hearing: Arc::clone(self), connection: state.connections }
+        Subscription { hearing: Arc::clone(self), connection: state.connections }
     }
 
     /// An operator freed the record of `key`.
     pub(super) fn freed(&self, key: &str) {
-        let told = lock(&self.0).told.clone();
-        told.iter().for_each(|told| told(FreedEvent::Freed(key)));
+        let listeners = lock(&self.0).listeners.clone();
+        listeners.iter().for_each(|listener| listener.tell(FreedEvent::Freed(key)));
     }
 
     /// The server has confirmed the subscription of this connection.
@@ -90,14 +97,14 @@ impl Hearing {
     }
 }
 
-impl Ear {
+impl Subscription {
     /// The number of the connection.
     pub(super) fn connection(&self) -> u64 {
         self.connection
     }
 }
 
-impl Drop for Ear {
+impl Drop for Subscription {
     fn drop(&mut self) {
         self.hearing.lost(self.connection);
     }
@@ -111,8 +118,9 @@ mod tests {
 
     fn listener(hearing: &Hearing) -> Events {
         let events = Events::default();
-        let heard = Arc::clone(&events);
-        hearing.add(Arc::new(move |event| lock(&heard).push(format!("{event:?}"))));
+        hearing.add(FreedListener::new(&events, |events: &Mutex<Vec<String>>, event| {
+            lock(events).push(format!("{event:?}"));
+        }));
         events
     }
 
@@ -124,13 +132,13 @@ mod tests {
     fn a_connection_is_listening_from_its_confirmation_to_its_end() {
         let hearing = Arc::new(Hearing::default());
         let first = listener(&hearing);
-        let ear = hearing.open();
+        let subscription = hearing.open();
         assert!(taken(&first).is_empty());
-        hearing.listens(ear.connection());
-        hearing.listens(ear.connection());
+        hearing.listens(subscription.connection());
+        hearing.listens(subscription.connection());
         let second = listener(&hearing);
         hearing.freed("k");
-        drop(ear);
+        drop(subscription);
         assert_eq!(taken(&first), ["Listening", "Freed(\"k\")", "Lost"]);
         assert_eq!(taken(&second), ["Listening", "Freed(\"k\")", "Lost"]);
     }
@@ -139,9 +147,9 @@ mod tests {
     fn a_confirmation_that_comes_after_the_end_of_its_connection_counts_for_nothing() {
         let hearing = Arc::new(Hearing::default());
         let events = listener(&hearing);
-        let ear = hearing.open();
-        let ended = ear.connection();
-        drop(ear);
+        let subscription = hearing.open();
+        let ended = subscription.connection();
+        drop(subscription);
         hearing.listens(ended);
         let next = hearing.open();
         hearing.listens(ended);
@@ -149,5 +157,22 @@ mod tests {
         hearing.listens(next.connection());
         hearing.lost(ended);
         assert_eq!(taken(&events), ["Listening"]);
+    }
+
+    #[test]
+    fn listeners_whose_owner_is_gone_are_dropped_and_keep_nothing() {
+        let hearing = Arc::new(Hearing::default());
+        assert!(hearing.is_empty());
+        for _ in 0..100 {
+            let owner = Arc::new(());
+            let listener = FreedListener::new(&owner, |(), _| {}).keeping_answers(true);
+            hearing.add(listener);
+            assert!(!hearing.is_empty() && hearing.keeps_answers());
+        }
+        assert!(hearing.is_empty() && !hearing.keeps_answers());
+        assert_eq!(lock(&hearing.0).listeners.len(), 1, "the last one");
+        let _events = listener(&hearing);
+        assert!(!hearing.is_empty() && !hearing.keeps_answers());
+        assert_eq!(lock(&hearing.0).listeners.len(), 1);
     }
 }

@@ -32,6 +32,7 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
+use tokio::sync::watch;
 
 /// The connections of a store.
 pub(super) struct Links {
@@ -44,6 +45,8 @@ pub(super) struct Links {
     follower: Mutex<Option<Follower>>,
     /// A command was sent since [`was_used`](Self::was_used) was asked last.
     used: AtomicBool,
+    /// The number of connections that were made in place of another one.
+    reconnected: watch::Sender<u64>,
 }
 
 /// The connection of one runtime, and what is known about making another one.
@@ -53,6 +56,8 @@ struct Link {
     current: ArcSwapOption<Current>,
     /// Held while a connection is made, so that one is made at a time.
     connecting: tokio::sync::Mutex<Pause>,
+    /// A connection was made. Written while `connecting` is held.
+    was_connected: AtomicBool,
 }
 
 struct Current {
@@ -102,6 +107,20 @@ impl Pause {
 impl Default for Pause {
     fn default() -> Self {
         Self { backoff: Backoff::up_to(Self::FIRST, Self::LONGEST), until: None, failed: None }
+    }
+}
+
+/// Connections that may lead to another server than those before.
+pub(super) struct Moves(Option<watch::Receiver<u64>>);
+
+impl Moves {
+    /// Resolves when such a connection was made.
+    pub(super) async fn next(&mut self) {
+        match &mut self.0 {
+            // The sender outlives its receivers: both are this store's.
+            Some(reconnected) => drop(reconnected.changed().await),
+            None => pending().await,
+        }
     }
 }
 
@@ -165,6 +184,7 @@ impl Links {
             by_runtime: ArcSwap::default(),
             follower: Mutex::new(None),
             used: AtomicBool::new(false),
+            reconnected: watch::Sender::new(0),
         })
     }
 
@@ -270,6 +290,14 @@ impl Links {
             Some(sentinel) => sentinel.master.replaced(generation).await,
             None => pending().await,
         }
+    }
+
+    /// Tells of each connection from now on that is made in place of another one.
+    ///
+    /// The address of a single server may lead to another server by then: a name or a virtual address that was moved. Behind
+    /// sentinels a connection that leads elsewhere has another [generation](Self::replaced), and a cluster has many servers.
+    pub(super) fn moves(&self) -> Moves {
+        Moves(self.target.is_single().then(|| self.reconnected.subscribe()))
     }
 
     /// Tells a connection to the master from one to a master of before.
@@ -420,6 +448,9 @@ impl Links {
                 let since = Instant::now();
                 let current = Arc::new(Current { connection, made, since, generation });
                 link.current.store(Some(Arc::clone(&current)));
+                if link.was_connected.swap(true, Relaxed) {
+                    self.reconnected.send_modify(|number| *number += 1);
+                }
                 Ok(current)
             }
             Err(error) => {
@@ -451,6 +482,7 @@ impl Links {
             runtime: handle.clone(),
             current: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::new(Pause::default()),
+            was_connected: AtomicBool::new(false),
         });
         let links = self.by_runtime.rcu(|links| {
             let mut links = HashMap::clone(links);

@@ -42,8 +42,8 @@ use self::server::Server;
 use self::wakes::Wakes;
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, Cursor, Filter, Freed, Page, Record, Store, StoreError, StoreFuture, Swap, Swapped,
-    Watch,
+    Answer, Cursor, Filter, FreedListener, Page, Record, Store, StoreError, StoreFuture, Swap,
+    Swapped, Watch,
 };
 use ::redis::aio::ConnectionLike;
 use std::fmt;
@@ -221,8 +221,8 @@ impl Store for RedisStore {
         StoreFuture::new(async move { Ok(self.server().scan(filter, after, limit).await?) })
     }
 
-    fn on_freed(&self, told: Freed) {
-        self.0.wakes.on_freed(told);
+    fn on_freed(&self, listener: FreedListener) {
+        self.0.wakes.on_freed(listener);
     }
 
     fn tells_all_freed(&self) -> bool {

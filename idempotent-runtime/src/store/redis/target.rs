@@ -199,6 +199,11 @@ impl Target {
         }
     }
 
+    /// `true` if all connections lead to one address.
+    pub(super) fn is_single(&self) -> bool {
+        matches!(self, Self::Single(_))
+    }
+
     pub(super) fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster(_) | Self::GivenCluster(_))
     }
@@ -214,8 +219,8 @@ impl Target {
         !matches!(self, Self::Given(_) | Self::GivenCluster(_))
     }
 
-    /// `true` if all that is published arrives while a connection is there. The nodes of a cluster pass
-    /// messages on to each other without making sure, and its client subscribes again by itself.
+    /// `true` if all that is published arrives while a connection is there. The nodes of a cluster forward
+    /// messages to each other on a best-effort basis, and its client subscribes again by itself.
     pub(super) fn tells_all_freed(&self) -> bool {
         matches!(self, Self::Single(_) | Self::Sentinel(_))
     }

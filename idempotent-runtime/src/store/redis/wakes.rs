@@ -8,8 +8,8 @@
 //! The same connection receives the records that operators freed: see [`hearing`](super::hearing).
 
 use super::error::misconfigured;
-use super::hearing::{Ear, Hearing};
-use super::links::Links;
+use super::hearing::{Hearing, Subscription};
+use super::links::{Links, Moves};
 use super::name::Name;
 use super::paused;
 use super::server::{FREED, Publish};
@@ -17,11 +17,12 @@ use super::swaps::CHANNEL;
 use super::target::{Connected, Connection, OnPush};
 use crate::backoff::Backoff;
 use crate::race::{First, race};
-use crate::store::{Freed, StoreError, Watch};
+use crate::store::{FreedListener, StoreError, Watch};
 use crate::sync::{Mutex, Notify, lock, run_on_thread};
 use redis::{PushInfo, PushKind, Value};
 use std::collections::HashMap;
 use std::fmt;
+use std::future::pending;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, watch};
@@ -44,7 +45,7 @@ pub(super) struct Wakes {
 struct Watched {
     /// The records that are waited for.
     records: Mutex<HashMap<String, Waiting>>,
-    /// Those to tell of records that operators freed: the instances on this store.
+    /// The listeners to records that operators free: the instances on this store.
     freed: Arc<Hearing>,
 }
 
@@ -94,8 +95,8 @@ impl Wakes {
     }
 
     /// Tells of records that operators free, from when the subscription is made.
-    pub(super) fn on_freed(&self, told: Freed) {
-        self.watched.freed.add(told);
+    pub(super) fn on_freed(&self, listener: FreedListener) {
+        self.watched.freed.add(listener);
         if let Some(subscriber) = self.subscriber() {
             let _ = subscriber.requests.send(Request::HearFreed);
         }
@@ -217,12 +218,15 @@ impl Watched {
 }
 
 /// A connection that hears what is watched.
+///
+/// Fields are dropped in their order: what is freed after the connection is dropped is not heard.
 struct Subscribed {
+    subscription: Subscription,
     connected: Connected,
-    /// Dropped with it: what is freed from then on is not heard.
-    ear: Ear,
     /// Told when it ends.
     ended: Arc<Notify>,
+    /// Tells of connections of calls that may lead to another server than this one.
+    moves: Moves,
 }
 
 /// The thread's side.
@@ -243,12 +247,12 @@ impl Listener {
         while !self.asked.is_closed() {
             let started = Instant::now();
             match self.subscribe().await {
-                Ok(Subscribed { connected, ear, ended }) => {
+                Ok(mut subscribed) => {
                     self.says.send_replace(true);
                     // What ended while nobody listened was not heard.
                     self.watched.wake_all();
-                    self.listen(&connected, &ear, &ended).await;
-                    drop(ear);
+                    self.listen(&mut subscribed).await;
+                    drop(subscribed);
                     self.says.send_replace(false);
                     self.watched.wake_all();
                 }
@@ -277,10 +281,10 @@ impl Listener {
 
     /// A connection that hears what is watched, and what tells its end.
     async fn subscribe(&self) -> Result<Subscribed, StoreError> {
-        let ended = Arc::new(Notify::new());
-        let ear = self.watched.freed.open();
-        let watched = Arc::clone(&self.watched);
-        let on_push = hear(watched, ear.connection(), Arc::clone(&ended), self.again.clone());
+        let (ended, moves) = (Arc::new(Notify::new()), self.links.moves());
+        let subscription = self.watched.freed.open();
+        let (watched, number) = (Arc::clone(&self.watched), subscription.connection());
+        let on_push = hear(watched, number, Arc::clone(&ended), self.again.clone());
         let mut connected = self.links.target().connect(self.links.timeouts(), on_push).await?;
         self.links.follow()?;
         match (&mut connected.connection, self.publish) {
@@ -303,25 +307,36 @@ impl Listener {
         }
         .map_err(super::target::connect_error)?;
         if !self.watched.freed.is_empty() {
-            hear_freed(&mut connected.connection, &self.watched.freed, ear.connection()).await;
+            let heard = hear_freed(&mut connected.connection, &self.watched.freed, number).await;
+            heard.map_err(super::target::connect_error)?;
         }
-        Ok(Subscribed { connected, ear, ended })
+        Ok(Subscribed { subscription, connected, ended, moves })
     }
 
     /// Does what is asked until the connection ends. Nothing that is asked waits for another.
-    async fn listen(&mut self, connected: &Connected, ear: &Ear, ended: &Arc<Notify>) {
+    async fn listen(&mut self, subscribed: &mut Subscribed) {
+        let Subscribed { subscription, connected, ended, moves } = subscribed;
         let Connected { connection, generation } = connected;
         let links = Arc::clone(&self.links);
         let mut ping_at = tokio::time::Instant::now() + PING_EVERY;
         loop {
-            // A master that was replaced publishes nothing.
-            let over = race(ended.notified(), links.replaced(*generation));
+            // A master that was replaced publishes nothing, nor does a server that calls have left. Only answers that are
+            // kept depend on the latter: watchers poll, and would all look at their records for every connection.
+            let keeps_answers = self.watched.freed.keeps_answers();
+            let moved = async {
+                match keeps_answers {
+                    true => moves.next().await,
+                    false => pending().await,
+                }
+            };
+            let over = race(ended.notified(), race(links.replaced(*generation), moved));
             let asked = race(self.asked.recv(), tokio::time::sleep_until(ping_at));
             let (mut connection, ended) = (connection.clone(), Arc::clone(ended));
             match race(over, asked).await {
                 First::Left(_) | First::Right(First::Left(None)) => return,
                 First::Right(First::Left(Some(request))) => {
-                    let (watched, number) = (Arc::clone(&self.watched), ear.connection());
+                    let watched = Arc::clone(&self.watched);
+                    let number = subscription.connection();
                     tokio::spawn(async move {
                         if request.perform(&mut connection, number, &watched).await.is_err() {
                             ended.notify_one();
@@ -330,8 +345,9 @@ impl Listener {
                 }
                 First::Right(First::Right(())) => {
                     ping_at += PING_EVERY;
-                    // An instance that answers from its cache sends nothing, and must hear of a new master too.
-                    if self.watched.any() || !self.watched.freed.is_empty() {
+                    // An instance that answers from its cache sends nothing, and must hear of a new master too. One without
+                    // may rest: its attempts are renewed.
+                    if self.watched.any() || self.watched.freed.keeps_answers() {
                         self.links.mark_used();
                     }
                     tokio::spawn(async move {
@@ -354,8 +370,7 @@ impl Request {
         watched: &Watched,
     ) -> Result<(), redis::RedisError> {
         if let Self::HearFreed = self {
-            hear_freed(connection, &watched.freed, number).await;
-            return Ok(());
+            return hear_freed(connection, &watched.freed, number).await;
         }
         let Connection::Cluster(cluster) = connection else { return Ok(()) };
         match self {
@@ -380,20 +395,35 @@ impl Request {
     }
 }
 
-/// Hears which records operators free. An access list may not allow it: then renewals find out, and no
-/// answer is kept in this process.
-async fn hear_freed(connection: &mut Connection, freed: &Hearing, number: u64) {
-    let heard = match connection {
-        Connection::Single(single) => single.connection().subscribe(FREED).await,
-        Connection::Cluster(cluster) => cluster.subscribe(FREED).await,
-        Connection::Given(_) => Ok(()),
+/// Hears which records operators free.
+///
+/// An access list may not allow it, for good: then renewals find out, and no answer is kept in this process. After any other
+/// error the connection is not to be relied on, and another one tries again; but not in a cluster, where no answer is kept
+/// and watches on other nodes would suffer.
+async fn hear_freed(
+    connection: &mut Connection,
+    freed: &Hearing,
+    number: u64,
+) -> Result<(), redis::RedisError> {
+    let (heard, needs_it) = match connection {
+        Connection::Single(single) => (single.connection().subscribe(FREED).await, true),
+        Connection::Cluster(cluster) => (cluster.subscribe(FREED).await, false),
+        Connection::Given(_) => (Ok(()), false),
     };
-    match heard {
-        Ok(()) => freed.listens(number),
-        Err(error) => {
-            tracing::debug!(target: "idempotent", %error, "freed records are not heard of");
-        }
+    let Err(error) = heard else {
+        freed.listens(number);
+        return Ok(());
+    };
+    let is_refused = error.code() == Some("NOPERM");
+    if needs_it && !is_refused {
+        return Err(error);
     }
+    if is_refused && freed.keeps_answers() {
+        tracing::warn!(target: "idempotent", %error, "the replay cache is off: this user may not subscribe");
+    } else {
+        tracing::debug!(target: "idempotent", %error, "freed records are not heard of");
+    }
+    Ok(())
 }
 
 /// Asks the thread, from the thread.

@@ -6,7 +6,7 @@ use super::told::Told;
 use super::{Fault, Verb};
 use crate::key::RecordKey;
 use crate::store::{
-    Answer, Cursor, Filter, Freed, Maintenance, Next, Page, Record, Store, StoreError,
+    Answer, Cursor, Filter, FreedListener, Maintenance, Next, Page, Record, Store, StoreError,
     StoreErrorKind, StoreFuture, Swap, Swapped, Usage, Watch,
 };
 use std::fmt;
@@ -353,7 +353,7 @@ impl Store for FaultStore {
         self.inner.timeout()
     }
 
-    fn on_freed(&self, listener: Freed) {
+    fn on_freed(&self, listener: FreedListener) {
         match &self.told {
             Some(told) => told.add(listener),
             None => self.inner.on_freed(listener),

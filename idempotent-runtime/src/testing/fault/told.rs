@@ -1,7 +1,7 @@
-//! The instances that are told of freed records.
+//! The listeners that are told of freed records.
 
 use crate::key::RecordKey;
-use crate::store::{Freed, FreedEvent};
+use crate::store::{FreedEvent, FreedListener};
 use crate::sync::{Mutex, lock};
 
 /// The listeners of a store whose instances are all in this process.
@@ -10,23 +10,24 @@ pub(super) struct Told(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    listeners: Vec<Freed>,
+    listeners: Vec<FreedListener>,
     is_lost: bool,
 }
 
 impl State {
     fn tell(&self, event: FreedEvent<'_>) {
-        self.listeners.iter().for_each(|told| told(event));
+        self.listeners.iter().for_each(|listener| listener.tell(event));
     }
 }
 
 impl Told {
-    pub(super) fn add(&self, told: Freed) {
+    pub(super) fn add(&self, listener: FreedListener) {
         let mut state = lock(&self.0);
         if !state.is_lost {
-            told(FreedEvent::Listening);
+            listener.tell(FreedEvent::Listening);
         }
-        state.listeners.push(told);
+        state.listeners.retain(|listener| !listener.is_over());
+        state.listeners.push(listener);
     }
 
     pub(super) fn freed(&self, key: &RecordKey) {
