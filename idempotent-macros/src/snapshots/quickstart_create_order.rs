@@ -10,8 +10,9 @@ async fn create_order(req: CreateOrder) -> Result<Order, ShopError> {
     );
     let __idempotent_returns = ::idempotent_runtime::__private::returned::<
         Result<Order, ShopError>,
+        ShopError,
     >()
-        .kept();
+        .__idempotent_kept::<Order>(::core::marker::PhantomData);
     let __idempotent_body = async move {
         #[allow(unreachable_code, unreachable_patterns)]
         if let ::core::option::Option::Some(__idempotent_never) = ::core::option::Option::None::<
