@@ -227,7 +227,7 @@ impl<'a> Expansion<'a> {
                     let __idempotent_answer = {
                         let #tx = &mut *#tx;
                         #body
-                        __idempotent_attempt.body(__idempotent_body).await
+                        #private::InTransaction::body(&mut __idempotent_attempt, __idempotent_body).await
                     };
                     __idempotent_attempt
                         .settle(&mut __idempotent_transaction.on(&mut *#tx), __idempotent_answer)
@@ -243,12 +243,20 @@ impl<'a> Expansion<'a> {
         let private = self.runtime.private(*span);
         let call = self.call(*span);
         let function = match value(&args.detach) {
-            Some(Flag(true)) => "run_detached",
+            Some(Flag(true)) => "detached_body_must_be_send",
             _ => "run",
         };
         let function = Ident::new(function, *span);
-        quote_spanned! {*span=>
+        let answer = quote_spanned! {*span=>
             #private::#function(#call, __idempotent_returns, __idempotent_body).await
+        };
+        // As the last expression it would be dropped after the instance that it borrows, before the edition of 2024.
+        match args.with {
+            Some(_) => quote_spanned! {*span=>
+                let __idempotent_answer = #answer;
+                __idempotent_answer
+            },
+            None => answer,
         }
     }
 

@@ -59,9 +59,8 @@ pub(crate) fn is_error(returns: &Type) -> bool {
     }
 }
 
-/// `T` of a `Result<Json<T>, E>`.
-pub(crate) fn response(returns: &Type) -> Option<&Type> {
-    let (value, _) = result_types(returns)?;
+/// `T` of `Json<T>`.
+pub(crate) fn inside_response(value: &Type) -> Option<&Type> {
     let last = last_segment(value).filter(|last| is_one_of(&["Json", "Html", "Form"], last))?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     match arguments.args.first()? {
@@ -119,11 +118,10 @@ mod tests {
 
     #[test]
     fn responses_have_a_value_in_them() {
-        let ty = parse_quote!(Result<axum::Json<Order>, Error>);
-        assert_eq!(response(&ty), Some(&parse_quote!(Order)));
-        assert_eq!(response(&parse_quote!(Result<Order, Error>)), None);
-        assert!(response(&parse_quote!(Result<Json<u64>, Error>)).is_some());
-        assert_eq!(response(&parse_quote!(Result<Form<N>, Error>)), None);
-        assert_eq!(response(&parse_quote!(Result<Form<PAGES>, Error>)), None);
+        assert_eq!(inside_response(&parse_quote!(axum::Json<Order>)), Some(&parse_quote!(Order)));
+        assert_eq!(inside_response(&parse_quote!(Order)), None);
+        assert!(inside_response(&parse_quote!(Json<u64>)).is_some());
+        assert_eq!(inside_response(&parse_quote!(Form<N>)), None);
+        assert_eq!(inside_response(&parse_quote!(Form<PAGES>)), None);
     }
 }

@@ -20,10 +20,10 @@ use syn::{
 };
 
 pub(crate) use self::attributes::mark;
-pub(crate) use self::borrows::{borrow, borrow_in, borrowed_value, owned};
+pub(crate) use self::borrows::{borrow, borrow_in, owned};
 use self::boxed::Boxed;
 use self::items::not_a_function;
-pub(crate) use self::returns::result_types;
+pub(crate) use self::returns::{is_opaque, result_types, written_types};
 pub(crate) use self::rewritten::shown;
 use crate::mistake::mistake;
 use crate::source::source;
@@ -385,20 +385,5 @@ mod tests {
         assert_eq!(borrowed(parse_quote!(a: fn(&str) -> &str)), None);
         assert_eq!(borrowed(parse_quote!(a: Box<dyn Fn(&str)>)), None);
         assert_eq!(borrowed(parse_quote!(a: impl Fn(&u8))), None);
-    }
-
-    #[test]
-    fn references_are_found_where_they_are_the_value() {
-        let found = |ty: Type| borrowed_value(&ty).is_some();
-        assert!(found(parse_quote!(Result<&str, E>)));
-        assert!(found(parse_quote!(Result<(u64, &'static [u8]), E>)));
-        assert!(!found(parse_quote!(Result<&'static Symbol, E>)));
-        assert!(!found(parse_quote!(Result<Id<&'static str>, E>)));
-        assert!(!found(parse_quote!(Result<Greeting<'a>, E>)));
-        assert!(!found(parse_quote!(Fallible<&'static str>)));
-        assert!(!found(parse_quote!(Result<Cow<'static, str>, E>)));
-        assert!(!found(parse_quote!(Result<String, &'static str>)));
-        assert!(!found(parse_quote!(Result<fn(&str), E>)));
-        assert!(!found(parse_quote!(Alias)));
     }
 }

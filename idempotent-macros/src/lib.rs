@@ -18,6 +18,7 @@ mod condition;
 mod derive;
 mod expand;
 mod foreign;
+mod form;
 mod function;
 mod key;
 mod key_types;

@@ -55,6 +55,8 @@ pub(crate) const CALL: &str = "create_order(req)";
 pub(crate) struct Words {
     error: Option<String>,
     value: Option<String>,
+    /// The type of the value, if the error is that of the runtime, or text: it has no `is_final`.
+    value_beside_refusal: Option<String>,
     /// A parameter that has fields, unless there is one with the name `req`.
     request: Option<String>,
     /// The fields of that parameter that the body reads.
@@ -77,8 +79,10 @@ impl Words {
     pub(crate) fn of(function: &Function, arguments: &TokenStream) -> Self {
         let returns = function.returns();
         let value = result_types(&returns).map(|(value, _)| type_source(value));
+        let error = function.own_error();
         let mut words = Self {
-            error: function.own_error(),
+            value_beside_refusal: value.clone().filter(|_| error.is_none()),
+            error,
             value: value.filter(|value| !value.contains(['&', '\''])),
             methods: Methods::of(function),
             call: Some(call_of(function)),
@@ -139,8 +143,12 @@ impl Words {
         for (of_self, of_parameter) in INSTANCE.iter().filter(|_| self.is_free) {
             help = help.replace(of_self, of_parameter);
         }
-        if let Some(error) = self.error.as_deref().filter(|_| help.contains("is_final")) {
-            help = help.replace(ERROR_TYPE, error);
+        match (&self.error, &self.value_beside_refusal) {
+            (Some(error), _) if help.contains("is_final") => {
+                help = help.replace(ERROR_TYPE, error);
+            }
+            (None, Some(value)) => help = with_own_error(help, value),
+            _ => {}
         }
         if let Some(value) = &self.value {
             help = help.replace(&format!(": &{VALUE_TYPE})"), &format!(": &{value})"));
@@ -370,6 +378,34 @@ fn kind_of(ty: &Type) -> Kind {
         }
         _ => Kind::Other,
     }
+}
+
+/// Help with `final_errors` for a function whose error is not its own: with an error that can be copied whole.
+fn with_own_error(help: String, value: &str) -> String {
+    let (start, end) = ("`final_errors = OrderError::is_final`, with `impl", "on `OrderError`");
+    let Some((before, rest)) = help.split_once(start) else { return help };
+    let Some((example, after)) = rest.split_once(end) else { return help };
+    let mut variants: Vec<&str> = example
+        .split("Self::")
+        .skip(1)
+        .filter_map(|variant| variant.split([' ', '(', '{', ')']).next())
+        .filter(|variant| variant.starts_with(char::is_uppercase))
+        .collect();
+    variants.dedup();
+    if variants.is_empty() {
+        variants.push("Final");
+    }
+    let declared: Vec<_> =
+        variants.iter().map(|variant| format!("#[error(\"{{0}}\")] {variant}(String)")).collect();
+    let matched: Vec<_> = variants.iter().map(|variant| format!("Self::{variant}(_)")).collect();
+    format!(
+        "{before}`final_errors = {ERROR_TYPE}::is_final`, with an error of your own: `#[derive(Debug, thiserror::Error, \
+         serde::Serialize, serde::Deserialize)] enum {ERROR_TYPE} {{ {}, #[error(transparent)] Refused(#[from] \
+         idempotent_runtime::Error) }}`, `impl {ERROR_TYPE} {{ fn is_final(&self) -> bool {{ matches!(self, {}) }} }}`, \
+         and `-> Result<{value}, {ERROR_TYPE}>`{after}",
+        declared.join(", "),
+        matched.join(" | "),
+    )
 }
 
 #[cfg(test)]

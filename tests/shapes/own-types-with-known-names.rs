@@ -332,6 +332,133 @@ async fn global(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
 
+/// A `Result` whose error wraps the one that is written.
+mod wrapped_error {
+    use super::{Error, idempotent};
+
+    pub(crate) struct SdkError<E> {
+        pub(crate) refused: Error,
+        pub(crate) of: std::marker::PhantomData<E>,
+    }
+
+    impl<E> From<Error> for SdkError<E> {
+        fn from(refused: Error) -> Self {
+            Self { refused, of: std::marker::PhantomData }
+        }
+    }
+
+    type Result<T, E> = std::result::Result<T, SdkError<E>>;
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn create<E: Send>(id: u64, error: E) -> Result<u64, E> {
+        drop(error);
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "reject")]
+    pub(crate) async fn foreign(id: u64) -> Result<u64, std::fmt::Error> {
+        Ok(id)
+    }
+}
+
+/// A `Result` whose value wraps the one that is written.
+mod wrapped_value {
+    use std::marker::PhantomData;
+
+    use super::{Error, Id, idempotent};
+
+    type Result<T, E> = std::result::Result<Id<T>, E>;
+
+    #[idempotent(key = "number", mode = "strong")]
+    pub(crate) async fn generic<T: Send>(number: u64, of: T) -> Result<T, Error> {
+        drop(of);
+        Ok(Id { number, of: PhantomData })
+    }
+
+    #[idempotent(key = "number", mode = "strong")]
+    pub(crate) async fn borrowed(number: u64) -> Result<&'static str, Error> {
+        Ok(Id { number, of: PhantomData })
+    }
+
+    #[idempotent(key = "number", mode = "strong")]
+    pub(crate) async fn array(number: u64) -> Result<[u8; 64], Error> {
+        Ok(Id { number, of: PhantomData })
+    }
+}
+
+/// A `Result` in which types without a size are boxed.
+mod boxed {
+    use super::{Error, idempotent};
+
+    #[derive(Debug)]
+    pub(crate) struct Failed;
+
+    impl From<Error> for Box<Failed> {
+        fn from(_: Error) -> Self {
+            Self::new(Failed)
+        }
+    }
+
+    type Result<T, E> = std::result::Result<Box<T>, Box<E>>;
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn text(id: u64) -> Result<str, Failed> {
+        Ok(id.to_string().into())
+    }
+
+    #[idempotent(key = "id", mode = "reject")]
+    pub(crate) async fn failure(id: u64) -> Result<u64, dyn std::error::Error + Send + Sync> {
+        Ok(id.into())
+    }
+}
+
+/// Traits that imply the bounds of a kept answer.
+mod bounds {
+    use super::idempotent;
+
+    pub(crate) trait Default: From<idempotent_runtime::Error> {}
+
+    impl Default for idempotent_runtime::Error {}
+
+    pub(crate) trait Debug: serde::Serialize + serde::de::DeserializeOwned {}
+
+    impl Debug for u64 {}
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn create<T: Debug, E: Default>(id: u64, value: T) -> Result<T, E> {
+        let _ = id;
+        Ok(value)
+    }
+}
+
+/// A trait of all types, with the names of the runtime's methods.
+mod methods {
+    use super::{Error, idempotent};
+
+    trait Tap: Sized {
+        fn kept(self) -> bool {
+            true
+        }
+
+        fn searched(self) -> bool {
+            true
+        }
+
+        fn checked(self) -> bool {
+            true
+        }
+    }
+
+    impl<T> Tap for T {}
+
+    #[idempotent(key = "id", mode = "strong", on_replay = drop_reference)]
+    pub(crate) async fn create(id: u64) -> Result<bool, Error> {
+        Ok(id.kept() && id.searched() && id.checked())
+    }
+
+    fn drop_reference(_: &bool) {}
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
     assert_eq!(returned::vec(1).await.unwrap(), 1);
@@ -380,4 +507,13 @@ pub(crate) async fn main() {
     assert_eq!(either("a").await.unwrap(), "a");
     assert_eq!(symbol(1).await.unwrap(), &Symbol);
     assert_eq!(fallible(1).await.map_err(|error| error.0).unwrap(), 1);
+    assert_eq!(wrapped_error::create(1, "error").await.map_err(|error| error.refused).unwrap(), 1);
+    assert!(wrapped_error::foreign(1).await.is_ok_and(|id| id == 1));
+    assert_eq!(wrapped_value::generic(1, 1_u8).await.unwrap().number, 1);
+    assert_eq!(wrapped_value::borrowed(1).await.unwrap().number, 1);
+    assert_eq!(wrapped_value::array(1).await.unwrap().number, 1);
+    assert_eq!(&*boxed::text(1).await.unwrap(), "1");
+    assert_eq!(*boxed::failure(1).await.unwrap(), 1);
+    assert_eq!(bounds::create::<u64, Error>(1, 2).await.unwrap(), 2);
+    assert!(methods::create(1).await.unwrap());
 }

@@ -50,40 +50,6 @@ pub(crate) fn borrow_in(ty: &Type) -> Option<TokenStream> {
     borrow(&syn::parse_quote!(value: #ty))
 }
 
-/// Finds a borrow that cannot be read back in the `Ok` type of a returned `Result`.
-///
-/// Only borrows of text, slices, arrays and tuples: a user may implement serde's traits for references to types
-/// of their own, and a borrow that is an argument of another type may be a mark without a value. The compiler
-/// reports those.
-pub(crate) fn borrowed_value(returns: &Type) -> Option<TokenStream> {
-    let Type::Path(path) = returns else { return None };
-    let result = path.path.segments.last().filter(|last| last.ident == "Result")?;
-    let PathArguments::AngleBracketed(arguments) = &result.arguments else { return None };
-    let value = arguments.args.iter().find_map(|argument| match argument {
-        GenericArgument::Type(ty) => Some(ty),
-        _ => None,
-    })?;
-    borrowed_data(value)
-}
-
-fn borrowed_data(ty: &Type) -> Option<TokenStream> {
-    match ty {
-        Type::Reference(reference) => {
-            let is_data = match &*reference.elem {
-                Type::Slice(_) | Type::Array(_) | Type::Tuple(_) => true,
-                Type::Path(path) => path.path.is_ident("str"),
-                _ => false,
-            };
-            is_data.then(|| reference.and_token.to_token_stream())
-        }
-        Type::Tuple(tuple) => tuple.elems.iter().find_map(borrowed_data),
-        Type::Array(array) => borrowed_data(&array.elem),
-        Type::Group(group) => borrowed_data(&group.elem),
-        Type::Paren(paren) => borrowed_data(&paren.elem),
-        _ => None,
-    }
-}
-
 /// The type that owns what `ty` borrows: `String` for `&str`, `Vec<u8>` for `&[u8]`.
 pub(crate) fn owned(ty: &Type) -> Option<Type> {
     match ty {

@@ -1,8 +1,7 @@
 //! The return type of a function.
 
-use proc_macro2::Ident;
 use syn::visit::Visit;
-use syn::{GenericArgument, PathArguments, ReturnType, Token, Type, TypeParamBound, token};
+use syn::{GenericArgument, PathArguments, ReturnType, Token, Type, token};
 
 use super::{Function, Shape};
 use crate::source::source;
@@ -60,35 +59,6 @@ impl Function {
         let is_plain = error.path.segments.iter().all(|segment| segment.arguments.is_empty());
         (is_plain && last != "Error" && last != "String").then(|| source(error))
     }
-
-    /// The type parameter that `ty` is, if no trait bounds it but some of the standard library.
-    pub(crate) fn unbounded<'a>(&'a self, ty: &Type) -> Option<&'a Ident> {
-        let Type::Path(path) = ty else { return None };
-        let name = path.path.get_ident()?;
-        let generics = &self.sig.generics;
-        let parameter = generics.type_params().find(|parameter| parameter.ident == *name)?;
-        let says_nothing = |bound: &TypeParamBound| match bound {
-            TypeParamBound::Trait(bound) if is_std_error(&bound.path) => true,
-            TypeParamBound::Trait(bound) => bound.path.get_ident().is_some_and(|name| {
-                ["Send", "Sync", "Sized", "Unpin", "Clone", "Copy", "Debug", "Default", "Eq"]
-                    .iter()
-                    .any(|known| name == known)
-            }),
-            TypeParamBound::Lifetime(_) => true,
-            _ => false,
-        };
-        let is_free = parameter.bounds.iter().all(says_nothing) && generics.where_clause.is_none();
-        is_free.then_some(&parameter.ident)
-    }
-}
-
-/// Returns `true` for `std::error::Error`, written out.
-fn is_std_error(path: &syn::Path) -> bool {
-    let names: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-    matches!(
-        names.iter().map(String::as_str).collect::<Vec<_>>()[..],
-        ["std" | "core", "error", "Error"]
-    )
 }
 
 /// `T` and `E` of a type that is written `Result<T, E>`.
@@ -101,4 +71,33 @@ pub(crate) fn result_types(returns: &Type) -> Option<(&Type, &Type)> {
         _ => None,
     });
     Some((types.next()??, types.next()??))
+}
+
+/// The value and the error of a return type whose name ends in `Result`, as far as they are written: an alias may
+/// have the error in it.
+pub(crate) fn written_types(returns: &Type) -> (Option<&Type>, Option<&Type>) {
+    let Type::Path(path) = returns else { return (None, None) };
+    let last = path.path.segments.last();
+    let result = last.filter(|last| last.ident.to_string().ends_with("Result"));
+    let Some(PathArguments::AngleBracketed(arguments)) = result.map(|last| &last.arguments) else {
+        return (None, None);
+    };
+    let mut types = arguments.args.iter().filter_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    });
+    (types.next(), types.next())
+}
+
+/// Returns `true` for a type with `impl Trait` in it, which can be written in a signature alone.
+pub(crate) fn is_opaque(ty: &Type) -> bool {
+    struct Find(bool);
+    impl Visit<'_> for Find {
+        fn visit_type_impl_trait(&mut self, _: &syn::TypeImplTrait) {
+            self.0 = true;
+        }
+    }
+    let mut find = Find(false);
+    find.visit_type(ty);
+    find.0
 }

@@ -44,28 +44,37 @@ fn refuses_with(value: Expr, what: &str) {
 #[test]
 fn field_paths_read_the_same_quoted_and_bare() {
     for (text, expected) in [
-        ("req", "__idempotent_private::key(__idempotent_private::part(&req).checked())"),
+        (
+            "req",
+            "__idempotent_private::key(__idempotent_private::part(&req).__idempotent_checked())",
+        ),
         (
             "req.order_id",
-            "__idempotent_private::key(__idempotent_private::part(&req.order_id).checked())",
+            "__idempotent_private::key(__idempotent_private::part(&req.order_id).__idempotent_checked())",
         ),
         (
             "self.tenant",
-            "__idempotent_private::key(__idempotent_private::part(&self.tenant).checked())",
+            "__idempotent_private::key(__idempotent_private::part(&self.tenant).__idempotent_checked())",
         ),
-        ("pair.0", "__idempotent_private::key(__idempotent_private::part(&pair.0).checked())"),
-        ("pair.0.1", "__idempotent_private::key(__idempotent_private::part(&pair.0.1).checked())"),
+        (
+            "pair.0",
+            "__idempotent_private::key(__idempotent_private::part(&pair.0).__idempotent_checked())",
+        ),
+        (
+            "pair.0.1",
+            "__idempotent_private::key(__idempotent_private::part(&pair.0.1).__idempotent_checked())",
+        ),
         (
             "req.id()",
-            "__idempotent_private::key(__idempotent_private::part(&(* &req).id()).checked())",
+            "__idempotent_private::key(__idempotent_private::part(&(* &req).id()).__idempotent_checked())",
         ),
         (
             "req.a().b().c",
-            "__idempotent_private::key(__idempotent_private::part(&(* &req).a().b().c).checked())",
+            "__idempotent_private::key(__idempotent_private::part(&(* &req).a().b().c).__idempotent_checked())",
         ),
         (
             "req.clone().into_id()",
-            "__idempotent_private::key(__idempotent_private::part(&(* &req).clone().into_id()).checked())",
+            "__idempotent_private::key(__idempotent_private::part(&(* &req).clone().into_id()).__idempotent_checked())",
         ),
         (
             "req.items.first()?",
@@ -73,7 +82,7 @@ fn field_paths_read_the_same_quoted_and_bare() {
         ),
         (
             "(req.order_id)",
-            "__idempotent_private::key(__idempotent_private::part(&req.order_id).checked())",
+            "__idempotent_private::key(__idempotent_private::part(&req.order_id).__idempotent_checked())",
         ),
         (
             "req.reference?",
@@ -85,15 +94,15 @@ fn field_paths_read_the_same_quoted_and_bare() {
         ),
         (
             "(req.user, req.seq)",
-            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).checked()).part(__idempotent_private::part(&req.seq).checked()).finish()",
+            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).__idempotent_checked()).part(__idempotent_private::part(&req.seq).__idempotent_checked()).finish()",
         ),
         (
             "(req.user,)",
-            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).checked()).finish()",
+            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).__idempotent_checked()).finish()",
         ),
         (
             "(req.user, req.seq?)",
-            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).checked()).optional(__idempotent_private::option(&req.seq)).finish()",
+            "__idempotent_private::tuple().part(__idempotent_private::part(&req.user).__idempotent_checked()).optional(__idempotent_private::option(&req.seq)).finish()",
         ),
     ] {
         accepts(parse_quote!(#text), expected);
@@ -105,19 +114,19 @@ fn field_paths_read_the_same_quoted_and_bare() {
 fn templates_are_text_and_holes() {
     accepts(
         parse_quote!("user:{req.user_id}:order:{req.order_id}"),
-        "__idempotent_private::template().text(\"user:\").part(__idempotent_private::part(&req.user_id).checked()).text(\":order:\").part(__idempotent_private::part(&req.order_id).checked()).finish()",
+        "__idempotent_private::template().text(\"user:\").part(__idempotent_private::part(&req.user_id).__idempotent_checked()).text(\":order:\").part(__idempotent_private::part(&req.order_id).__idempotent_checked()).finish()",
     );
     accepts(
         parse_quote!("{req.id}"),
-        "__idempotent_private::template().part(__idempotent_private::part(&req.id).checked()).finish()",
+        "__idempotent_private::template().part(__idempotent_private::part(&req.id).__idempotent_checked()).finish()",
     );
     accepts(
         parse_quote!("{ req.id }!"),
-        "__idempotent_private::template().part(__idempotent_private::part(&req.id).checked()).text(\"!\").finish()",
+        "__idempotent_private::template().part(__idempotent_private::part(&req.id).__idempotent_checked()).text(\"!\").finish()",
     );
     accepts(
         parse_quote!("{a}{b}"),
-        "__idempotent_private::template().part(__idempotent_private::part(&a).checked()).part(__idempotent_private::part(&b).checked()).finish()",
+        "__idempotent_private::template().part(__idempotent_private::part(&a).__idempotent_checked()).part(__idempotent_private::part(&b).__idempotent_checked()).finish()",
     );
     accepts(
         parse_quote!("x:{req.id?}"),
@@ -125,11 +134,11 @@ fn templates_are_text_and_holes() {
     );
     accepts(
         parse_quote!("{pair.0}"),
-        "__idempotent_private::template().part(__idempotent_private::part(&pair.0).checked()).finish()",
+        "__idempotent_private::template().part(__idempotent_private::part(&pair.0).__idempotent_checked()).finish()",
     );
     accepts(
         parse_quote!("{req.item.sku()}"),
-        "__idempotent_private::template().part(__idempotent_private::part(&(* &req).item.sku()).checked()).finish()",
+        "__idempotent_private::template().part(__idempotent_private::part(&(* &req).item.sku()).__idempotent_checked()).finish()",
     );
 }
 
@@ -137,11 +146,11 @@ fn templates_are_text_and_holes() {
 fn doubled_braces_are_text() {
     accepts(
         parse_quote!("{{{req.id}}}"),
-        "__idempotent_private::template().text(\"{\").part(__idempotent_private::part(&req.id).checked()).text(\"}\").finish()",
+        "__idempotent_private::template().text(\"{\").part(__idempotent_private::part(&req.id).__idempotent_checked()).text(\"}\").finish()",
     );
     accepts(
         parse_quote!("a{{b}}{c}"),
-        "__idempotent_private::template().text(\"a{b}\").part(__idempotent_private::part(&c).checked()).finish()",
+        "__idempotent_private::template().text(\"a{b}\").part(__idempotent_private::part(&c).__idempotent_checked()).finish()",
     );
 }
 
@@ -552,7 +561,7 @@ fn literals_from_macro_rules_are_peeled() {
     let group = proc_macro2::Group::new(proc_macro2::Delimiter::None, quote!(#text));
     accepts(
         syn::parse2(quote!(#group)).unwrap(),
-        "__idempotent_private::key(__idempotent_private::part(&req.id).checked())",
+        "__idempotent_private::key(__idempotent_private::part(&req.id).__idempotent_checked())",
     );
 }
 

@@ -124,7 +124,7 @@ fn value_of(
     let span = Span::mixed_site().located_at(part.root.span());
     match (part.optional, condition) {
         (true, _) => quote_spanned!(span=> #private::option(#reference)),
-        (false, None) => quote_spanned!(span=> #private::part(#reference).checked()),
+        (false, None) => quote_spanned!(span=> #private::part(#reference).__idempotent_checked()),
         (false, Some(condition)) => {
             condition.on_part(&quote_spanned!(span=> #private::KeyPart), &reference, span)
         }

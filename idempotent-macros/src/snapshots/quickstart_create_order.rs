@@ -6,12 +6,13 @@ async fn create_order(req: CreateOrder) -> Result<Order, ShopError> {
         .expire(::core::time::Duration::from_secs(300))
         .mode(::idempotent_runtime::__private::Mode::Strong);
     let __idempotent_key = ::idempotent_runtime::__private::key(
-        ::idempotent_runtime::__private::part(&req.order_id).checked(),
+        ::idempotent_runtime::__private::part(&req.order_id).__idempotent_checked(),
     );
     let __idempotent_returns = ::idempotent_runtime::__private::returned::<
         Result<Order, ShopError>,
+        ShopError,
     >()
-        .kept();
+        .__idempotent_kept::<Order>(::core::marker::PhantomData);
     let __idempotent_body = async move {
         #[allow(unreachable_code, unreachable_patterns)]
         if let ::core::option::Option::Some(__idempotent_never) = ::core::option::Option::None::<

@@ -3,16 +3,15 @@
 mod help;
 
 use proc_macro2::Ident;
-use syn::{Expr, Lit, ReturnType, Type};
+use syn::{Expr, ReturnType, Type};
 
 pub(super) use self::help::awaited;
-use self::help::{items, rewritten};
 use crate::args::Args;
 use crate::condition::Condition;
 use crate::function::{self, Function, Shape, shown};
 use crate::mistake::{Mistakes, mistake};
 use crate::source::type_source;
-use crate::value::{Mode, literal};
+use crate::value::Mode;
 
 /// The error type in examples.
 const ERROR: &str = "idempotent_runtime::Error";
@@ -44,86 +43,20 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         mistakes.push(mistake(&returns, not_a_result(function), help));
         return;
     }
-    let answers = function::result_types(&returns);
-    if let Some((_, error)) = answers
-        && let Some(parameter) = function.unbounded(error)
-    {
-        let what = format!("`{parameter}` cannot be made from the error of a refused call");
-        let help = format!("add a bound: `{parameter}: From<idempotent_runtime::Error>`");
-        mistakes.push(mistake(error, what, help));
-    }
     let kept = match &args.mode {
         None => true,
         Some(given) => given.ok() == Some(&Mode::Strong),
     };
-    if !kept {
-        return;
-    }
-    if let Some((value, _)) = answers
-        && let Some(parameter) = function.unbounded(value)
-    {
-        let what = format!("a value of type `{parameter}` cannot be kept for replay");
-        let help = format!(
-            "add bounds: `{parameter}: serde::Serialize + serde::de::DeserializeOwned`, or use `mode = \
-             \"reject\"`"
-        );
-        mistakes.push(mistake(value, what, help));
-    } else if let Some(token) = function.returns_opaque() {
+    if let Some(token) = function.returns_opaque().filter(|_| kept) {
         let what = "a value of type `impl Trait` cannot be kept for replay";
-        let error = answers.map_or_else(|| ERROR.to_owned(), |(_, error)| type_source(error));
-        let collected = items(&returns).map(|item| {
-            let result = format!("Result<Vec<{item}>, {error}>");
-            let end = |value: &Expr| format!("Ok({}.collect())", shown(value));
-            rewritten(function, &result, end, "with `.collect()` on the value")
-        });
-        let help = collected.unwrap_or_else(|| {
+        let error = function::result_types(&returns)
+            .map_or_else(|| ERROR.to_owned(), |(_, error)| type_source(error));
+        let help = help::collected(function, &returns, &error).unwrap_or_else(|| {
             format!("name the type, as in `Result<String, {error}>`, or use `mode = \"reject\"`")
         });
         mistakes.push(mistake(token, what, help));
-    } else if let Some(token) = function::borrowed_value(&returns) {
-        let what = "a borrowed value cannot be kept for replay";
-        let owned = answers.and_then(|(value, error)| {
-            let owned = type_source(&function::owned(value)?);
-            let result = format!("Result<{owned}, {}>", type_source(error));
-            // The elements of a slice stay what they are only if they own what they have.
-            let method = match value {
-                Type::Reference(reference) => match &*reference.elem {
-                    Type::Slice(slice) if function::owned(&slice.elem).is_none() => Some("to_vec"),
-                    Type::Slice(_) => None,
-                    _ => Some("to_owned"),
-                },
-                _ => None,
-            };
-            Some(match method {
-                Some(method) => {
-                    let end = |value: &Expr| match value {
-                        Expr::Reference(_) => format!("Ok(({}).{method}())", shown(value)),
-                        value => format!("Ok({}.{method}())", shown(value)),
-                    };
-                    rewritten(function, &result, end, &format!("with `.{method}()` on the value"))
-                }
-                None => format!("return an owned value: `{result}`"),
-            })
-        });
-        let owned = owned.unwrap_or_else(|| "return an owned value".to_owned());
-        mistakes.push(mistake(token, what, format!("{owned}, or use `mode = \"reject\"`")));
-    } else if let Some((value @ Type::Array(array), error)) = answers
-        && let Some(Lit::Int(length)) = literal(&array.len)
-        && length.base10_parse::<u64>().is_ok_and(|length| length > LONGEST_ARRAY)
-    {
-        let what = format!(
-            "`{}` cannot be kept for replay: serde knows arrays of up to {LONGEST_ARRAY} elements",
-            type_source(value)
-        );
-        let result = format!("Result<Vec<{}>, {}>", type_source(&array.elem), type_source(error));
-        let end = |value: &Expr| format!("Ok({}.to_vec())", shown(value));
-        let help = rewritten(function, &result, end, "with `.to_vec()` on the value");
-        mistakes.push(mistake(value, what, help));
     }
 }
-
-/// The longest array that serde serializes.
-const LONGEST_ARRAY: u64 = 32;
 
 /// Returns `true` for a path, which may name a `Result` or an alias of one.
 ///

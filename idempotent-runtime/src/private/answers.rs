@@ -46,7 +46,7 @@ impl<T, E> ReturnsResult for Result<T, E> {
     }
 
     fn returned(answers: AnswerPolicy<T, E>) -> Returned<T, E> {
-        Returned::new(answers)
+        Returned::of(answers)
     }
 }
 
@@ -56,54 +56,111 @@ mod sealed {
 }
 
 /// Errors that can tell a caller that its call was refused.
+///
+/// In all of these traits, `Self` is where the compiler points: the type of `Err` as the user has written it, or the
+/// whole return type.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
+    message = "`{E}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
     label = "needs `From<idempotent_runtime::Error>`",
-    note = "an enum with `#[derive(thiserror::Error)]`: add `#[error(transparent)] Refused(#[from] \
-            idempotent_runtime::Error)`; if a variant has that error, only `#[from]`, as in `Refused(#[from] \
-            idempotent_runtime::Error)`",
-    note = "another type of your own: add a variant `Refused(idempotent_runtime::Error)`, and `impl \
-            From<idempotent_runtime::Error> for {Self} {{ fn from(error: idempotent_runtime::Error) -> Self {{ \
-            Self::Refused(error) }} }}`; if it has `From<idempotent_runtime::ErrorKind>`, with `Self::from(error.kind())`",
-    note = "a type of another crate: put it into an error of your own, which has the same"
+    note = "with `#[derive(thiserror::Error)]`: add `#[error(transparent)] Refused(#[from] \
+            idempotent_runtime::Error)`; where a variant has that error, `#[from]` alone",
+    note = "if it has `#[from] Error` or `From<Error>`, that is another `Error`, such as `std::io::Error`: write \
+            `idempotent_runtime::Error`",
+    note = "without `thiserror`: add a variant `Refused(idempotent_runtime::Error)`, and `impl \
+            From<idempotent_runtime::Error> for {E} {{ fn from(error: idempotent_runtime::Error) -> Self {{ \
+            Self::Refused(error) }} }}`; a type of another crate goes into an error of your own, which has the same"
 )]
-pub trait FromRefusal: From<Error> {}
-
-#[diagnostic::do_not_recommend]
-impl<E: From<Error>> FromRefusal for E {}
-
-/// Errors that look like those of other crates, for which the user cannot implement `From`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
-    label = "needs `From<idempotent_runtime::Error>`",
-    note = "put it into an error of your own: `enum CallError {{ Failed({Self}), Refused(idempotent_runtime::Error) \
-            }}`, with `impl From<idempotent_runtime::Error> for CallError {{ fn from(error: \
-            idempotent_runtime::Error) -> Self {{ Self::Refused(error) }} }}`",
-    note = "then return `Result<_, CallError>`, and `Err(CallError::Failed(error))` in place of `Err(error)`; for \
-            `?`, `impl From<{Self}> for CallError {{ fn from(error: {Self}) -> Self {{ Self::Failed(error) }} }}`"
-)]
-pub trait OfAnotherCrate: FromRefusal {}
-
-#[diagnostic::do_not_recommend]
-impl<E: FromRefusal> OfAnotherCrate for E {}
-
-/// The policy of a function whose values are kept, for [`kept`](Returned::kept).
-pub fn returned<R: ReturnsResult>() -> R::Returned
-where
-    R::Error: FromRefusal,
-{
-    R::returned(AnswerPolicy::not_kept())
+pub trait FromRefusal<E> {
+    /// The policy for such errors.
+    fn answers<T>() -> AnswerPolicy<T, E>;
 }
 
-/// Checks an error type that looks like one of another crate, and does what [`returned`] does.
-pub fn returned_with_another<R: ReturnsResult>() -> R::Returned
-where
-    R::Error: OfAnotherCrate,
-{
-    returned::<R>()
+#[diagnostic::do_not_recommend]
+impl<E: From<Error>, At: ?Sized> FromRefusal<E> for At {
+    fn answers<T>() -> AnswerPolicy<T, E> {
+        AnswerPolicy::not_kept()
+    }
 }
 
-/// A policy with `final_errors`, for [`searched`](Self::searched).
+/// Errors that look like those of other crates, for which the user cannot implement `From`, in a `Result` with
+/// values of type `Value`.
+#[diagnostic::on_unimplemented(
+    message = "`{E}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
+    label = "needs `From<idempotent_runtime::Error>`",
+    note = "put it into an error of your own: `#[derive(Debug)] enum CallError {{ Failed({E}), \
+            Refused(idempotent_runtime::Error) }}`, with `impl From<idempotent_runtime::Error> for CallError {{ fn \
+            from(error: idempotent_runtime::Error) -> Self {{ Self::Refused(error) }} }}`",
+    note = "then return `Result<{Value}, CallError>`, and `Err(CallError::Failed(error))` in place of `Err(error)`; \
+            for `?`, `impl From<{E}> for CallError {{ fn from(error: {E}) -> Self {{ Self::Failed(error) }} }}`"
+)]
+pub trait OfAnotherCrate<E, Value>: FromRefusal<E> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Error>, Value, At: ?Sized> OfAnotherCrate<E, Value> for At {}
+
+/// Errors that are type parameters of the user's function, whose remedy is a bound.
+///
+/// `Here` is the type of a closure. It has no name, so that the compiler does not propose this trait as the
+/// bound.
+#[diagnostic::on_unimplemented(
+    message = "`{E}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
+    label = "needs `From<idempotent_runtime::Error>`",
+    note = "add a bound: `{E}: From<idempotent_runtime::Error>`"
+)]
+pub trait FromRefusalParameter<E, Here>: FromRefusal<E> {}
+
+#[diagnostic::do_not_recommend]
+impl<E: From<Error>, Here, At: ?Sized> FromRefusalParameter<E, Here> for At {}
+
+/// The policy of a function whose values may be kept.
+pub fn returned<R: ReturnsResult, At>() -> R::Returned
+where
+    At: FromRefusal<R::Error> + ?Sized,
+{
+    R::returned(At::answers())
+}
+
+/// Does what [`returned`] does, for an error type that looks like one of another crate.
+pub fn returned_with_another<R: ReturnsResult, At>() -> R::Returned
+where
+    At: OfAnotherCrate<R::Error, R::Value> + ?Sized,
+{
+    R::returned(At::answers())
+}
+
+/// Does what [`returned`] does, for an error type that is a type parameter.
+pub fn returned_with_parameter<R: ReturnsResult, At, Here>(_: Here) -> R::Returned
+where
+    At: FromRefusalParameter<R::Error, Here> + ?Sized,
+{
+    R::returned(At::answers())
+}
+
+/// The policy of a function whose values are not kept.
+pub fn plain<R: ReturnsResult, At>() -> R::AnswerPolicy
+where
+    At: FromRefusal<R::Error> + ?Sized,
+{
+    R::witness(At::answers())
+}
+
+/// Does what [`plain`] does, for an error type that looks like one of another crate.
+pub fn plain_with_another<R: ReturnsResult, At>() -> R::AnswerPolicy
+where
+    At: OfAnotherCrate<R::Error, R::Value> + ?Sized,
+{
+    R::witness(At::answers())
+}
+
+/// Does what [`plain`] does, for an error type that is a type parameter.
+pub fn plain_with_parameter<R: ReturnsResult, At, Here>(_: Here) -> R::AnswerPolicy
+where
+    At: FromRefusalParameter<R::Error, Here> + ?Sized,
+{
+    R::witness(At::answers())
+}
+
+/// A policy with `final_errors`, for [`__idempotent_searched`](Self::__idempotent_searched).
 #[derive(Debug)]
 pub struct FinalErrors<T, E>(Unsearched<T, E>);
 
@@ -119,7 +176,7 @@ impl<T, E: std::error::Error> FinalErrors<T, E> {
     ///
     /// For other error types this method does not apply, and the compiler goes on to that of
     /// [`Unsearched`].
-    pub fn searched(&self) -> AnswerPolicy<T, E> {
+    pub fn __idempotent_searched(&self) -> AnswerPolicy<T, E> {
         self.0.0.search_sources()
     }
 }
@@ -138,23 +195,7 @@ pub struct Unsearched<T, E>(AnswerPolicy<T, E>);
 
 impl<T, E> Unsearched<T, E> {
     /// The policy as it is.
-    pub fn searched(&self) -> AnswerPolicy<T, E> {
+    pub fn __idempotent_searched(&self) -> AnswerPolicy<T, E> {
         self.0
     }
-}
-
-/// The policy of a function whose values are not kept.
-pub fn plain<R: ReturnsResult>() -> R::AnswerPolicy
-where
-    R::Error: FromRefusal,
-{
-    R::witness(AnswerPolicy::not_kept())
-}
-
-/// Checks an error type that looks like one of another crate, and does what [`plain`] does.
-pub fn plain_with_another<R: ReturnsResult>() -> R::AnswerPolicy
-where
-    R::Error: OfAnotherCrate,
-{
-    plain::<R>()
 }

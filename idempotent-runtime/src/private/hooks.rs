@@ -79,7 +79,9 @@ hooks! {
     #[diagnostic::on_unimplemented(
         message = "`on_replay` takes a function of `&{T}` that returns nothing",
         label = "this is `{Self}`",
-        note = "it gets the value of `Ok` by reference and not the `Result`, and is not async: `fn(&{T})`"
+        note = "it gets the value of `Ok` by reference and not the `Result`: `fn(&{T})`",
+        note = "an `async fn` is not awaited: remove `async`, and put what awaits into `let value = value.clone(); \
+                tokio::spawn(async move {{ .. }});`"
     )]
     Replayed: fn(&T);
 }

@@ -16,8 +16,9 @@ mod run;
 mod transaction;
 
 pub use self::answers::{
-    FinalErrors, FromRefusal, OfAnotherCrate, ReturnsResult, Unsearched, plain, plain_with_another,
-    returned, returned_with_another,
+    FinalErrors, FromRefusal, FromRefusalParameter, OfAnotherCrate, ReturnsResult, Unsearched,
+    plain, plain_with_another, plain_with_parameter, returned, returned_with_another,
+    returned_with_parameter,
 };
 pub use self::call::{Call, Lends, Shown, Worded, instance, worded};
 pub use self::constants::{IsDuration, IsText, duration, text, type_of};
@@ -26,15 +27,11 @@ pub use self::hooks::{
     Applies, IsFinal, Never, NeverApplies, Replayed, Retention, expire_with, final_errors,
     on_replay,
 };
-pub use self::kept::{
-    Borrowed, Failing, Kept, KeptError, KeptInside, KeptParameter, KeptValue, OtherFailure,
-    OtherValue, Owned, ReadBack, ReadBackError, ReadFailure, ReadValue, Returned, Written,
-    WrittenError, WrittenFailure, WrittenValue, failing,
-};
+pub use self::kept::*;
 pub use self::key::{IsOption, ambient_key, key, option, optional_key, template, tuple};
 pub use self::no_part::*;
 pub use self::part::*;
-pub use self::run::{Detach, Run, RunDetached, Witness, run, run_detached};
+pub use self::run::{Detach, Run, RunDetached, Witness, detached_body_must_be_send, run};
 pub use self::transaction::{Boxed, ClaimIn, InTransaction, RunBody, claim};
 pub use crate::answer_policy::AnswerPolicy;
 pub use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};

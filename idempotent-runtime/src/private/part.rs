@@ -1,7 +1,7 @@
 //! Parts of keys, and a text of its own for each kind of type that is none.
 //!
 //! [`Part`] dereferences to a type for floats, that to one for unordered collections, and so on. Each
-//! has a method of the same name, and the compiler takes the first one that applies: [`Part::checked`]
+//! has a method of the same name, and the compiler takes the first one that applies: [`Part::__idempotent_checked`]
 //! for what can be part of a key, and otherwise the one that says why not.
 
 use super::key::IsOption;
@@ -179,14 +179,14 @@ pub fn part<T: ?Sized>(value: &T) -> Part<'_, T> {
 
 impl<'a, T: KeyPart + ?Sized> Part<'a, T> {
     /// The value, which can be part of a key.
-    pub fn checked(&self) -> &'a T {
+    pub fn __idempotent_checked(&self) -> &'a T {
         self.value()
     }
 }
 
 impl<T: Float + ?Sized> FloatPart<'_, T> {
     /// Reports a float.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Exact,
     {
@@ -196,7 +196,7 @@ impl<T: Float + ?Sized> FloatPart<'_, T> {
 
 impl<T: HasFloats + ?Sized> FloatsPart<'_, T> {
     /// Reports floats in a sequence.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: AllExact,
     {
@@ -206,7 +206,7 @@ impl<T: HasFloats + ?Sized> FloatsPart<'_, T> {
 
 impl<T: Unordered + ?Sized> UnorderedPart<'_, T> {
     /// Reports a collection without an order.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Ordered,
     {
@@ -216,7 +216,7 @@ impl<T: Unordered + ?Sized> UnorderedPart<'_, T> {
 
 impl<T: IsOption + ?Sized> OptionPart<'_, T> {
     /// Reports an `Option`.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Present,
     {
@@ -226,7 +226,7 @@ impl<T: IsOption + ?Sized> OptionPart<'_, T> {
 
 impl<T: HasOptions + ?Sized> OptionsPart<'_, T> {
     /// Reports an `Option` in a sequence.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T::Option: AllPresent,
     {
@@ -236,7 +236,7 @@ impl<T: HasOptions + ?Sized> OptionsPart<'_, T> {
 
 impl<T: IsResult + ?Sized> ResultPart<'_, T> {
     /// Reports a `Result`.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Successful,
     {
@@ -246,7 +246,7 @@ impl<T: IsResult + ?Sized> ResultPart<'_, T> {
 
 impl<T: IsOsText + ?Sized> OsTextPart<'_, T> {
     /// Reports a text of the operating system.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Text,
     {
@@ -256,7 +256,7 @@ impl<T: IsOsText + ?Sized> OsTextPart<'_, T> {
 
 impl<T: IsRange + ?Sized> RangePart<'_, T> {
     /// Reports a range.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Ends,
     {
@@ -266,7 +266,7 @@ impl<T: IsRange + ?Sized> RangePart<'_, T> {
 
 impl<T: IsInstant + ?Sized> InstantPart<'_, T> {
     /// Reports an instant.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Shared,
     {
@@ -276,7 +276,7 @@ impl<T: IsInstant + ?Sized> InstantPart<'_, T> {
 
 impl<T: Iterator + ?Sized> IteratorPart<'_, T> {
     /// Reports an iterator.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Collected,
     {
@@ -286,7 +286,7 @@ impl<T: Iterator + ?Sized> IteratorPart<'_, T> {
 
 impl<T: Future + ?Sized> FuturePart<'_, T> {
     /// Reports a future.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: Awaited,
     {
@@ -299,7 +299,7 @@ where
     T::Element: IsSequence<Element: IsSequence>,
 {
     /// Reports the type of the elements of elements of elements.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         Element<Element<Element<T>>>: KeyPart,
     {
@@ -309,7 +309,7 @@ where
 
 impl<T: IsSequence<Element: IsSequence> + ?Sized> InnerPart<'_, T> {
     /// Reports the type of the elements of elements.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         Element<Element<T>>: KeyPart,
     {
@@ -319,7 +319,7 @@ impl<T: IsSequence<Element: IsSequence> + ?Sized> InnerPart<'_, T> {
 
 impl<T: IsSequence + ?Sized> ElementPart<'_, T> {
     /// Reports the type of the elements.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         Element<T>: KeyPart,
     {
@@ -329,7 +329,7 @@ impl<T: IsSequence + ?Sized> ElementPart<'_, T> {
 
 impl<T: ?Sized> OtherPart<'_, T> {
     /// Reports any other type.
-    pub fn checked(&self) -> &'static ()
+    pub fn __idempotent_checked(&self) -> &'static ()
     where
         T: KeyPart,
     {

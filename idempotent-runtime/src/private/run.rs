@@ -68,12 +68,14 @@ where
 }
 
 /// Runs the body once per key, and to its end even if the caller goes away.
-pub fn run_detached<'a, W, F>(call: Call<'a>, answers: W, body: F) -> W::Run<'a>
+///
+/// For a body that is not `Send`, the compiler tells which of its values is not, and no trait of ours can add to that.
+/// It shows the name of this function, and the line with the bound.
+pub fn detached_body_must_be_send<'a, W, F>(call: Call<'a>, answers: W, body: F) -> W::Run<'a>
 where
     W: Detach<F>,
-    F: Future<Output = W::Output>,
-    // The compiler shows this line to users whose body is not.
-    F: Send + 'static, // in place of `Rc`, `std::sync::Arc`; of `RefCell`, `std::sync::Mutex`; end guards before `.await`
+    F: Future<Output = W::Output> + 'static,
+    F: Send, // `Arc` for `Rc`; `Mutex` for `RefCell`, with `.lock().unwrap()` for its borrows; or remove `detach`
 {
     answers.detach(call, body)
 }

@@ -1,4 +1,5 @@
 //! The attribute, used from the 2021 edition.
+#![deny(rust_2024_compatibility)]
 
 #[cfg(test)]
 mod tests {
@@ -46,6 +47,18 @@ mod tests {
     async fn templates_and_patterns_work() {
         assert_eq!(template(request()).await.unwrap(), "ada7");
         assert_eq!(template(request()).await.unwrap_err().message(), "twice");
+    }
+
+    #[idempotent(key = "id", mode = "strong", with = idem)]
+    async fn with(id: u64, idem: &Idempotency) -> Result<u64, Error> {
+        let _ = idem;
+        Ok(id)
+    }
+
+    #[tokio::test]
+    async fn instances_may_be_parameters() {
+        let idem = Idempotency::builder().build().unwrap();
+        assert_eq!(with(1, &idem).await.unwrap(), 1);
     }
 
     struct Orders {

@@ -4,12 +4,13 @@ use quote::quote;
 use syn::{Expr, GenericArgument, PathArguments, Type};
 
 use super::{ERROR, last_segment};
-use crate::function::{Function, shown};
+use crate::form::Form;
+use crate::function::{self, Function, shown};
 use crate::source::type_source;
 
 /// Help with another `Result` for a function that ends in `Ok(value)`: the whole function, in which
 /// `end` has made its last expression of the value, or the return type and a `remark`.
-pub(super) fn rewritten(
+fn rewritten(
     function: &Function,
     result: &str,
     end: impl Fn(&Expr) -> String,
@@ -49,7 +50,16 @@ pub(super) fn as_result(function: &Function, returns: &Type) -> String {
         (None, ty) if is_response(ty) => {
             (answer_in(ty).map_or_else(|| "()".to_owned(), |ty| type_source(&ty)), None)
         }
-        (None, ty) => (type_source(ty), last.as_ref().map(shown)),
+        (None, ty) => match (function::owned(ty), own_method(ty)) {
+            (Some(owned), Some(method)) => {
+                let end = last.as_ref().map(|last| match last {
+                    Expr::Reference(_) => format!("({}).{method}()", shown(last)),
+                    last => format!("{}.{method}()", shown(last)),
+                });
+                (type_source(&owned), end)
+            }
+            _ => (type_source(ty), last.as_ref().map(shown)),
+        },
     };
     let result = format!("Result<{value}, {ERROR}>");
     let whole = function.rewritten(&result, |_| end.as_ref().map(|end| format!("Ok({end})")));
@@ -59,9 +69,25 @@ pub(super) fn as_result(function: &Function, returns: &Type) -> String {
             format!("`-> {result}`, with `Ok(value)` at the end of the body and in each `return`")
         }
     };
-    match matches!(returns, Type::ImplTrait(_)) || is_response(returns) {
-        true => format!("return the value, and let the handler make a response of it: {help}"),
-        false => help,
+    if matches!(returns, Type::ImplTrait(_)) || is_response(returns) {
+        return format!("return the value, and let the handler make a response of it: {help}");
+    }
+    match Form::of(returns, function) {
+        Form::Object | Form::Stream => {
+            format!("`mode = \"reject\"`, which keeps no value, and {help}")
+        }
+        _ => help,
+    }
+}
+
+/// The method that makes an owned value of text or of a slice.
+fn own_method(ty: &Type) -> Option<&'static str> {
+    let Type::Reference(reference) = ty else { return None };
+    match &*reference.elem {
+        // The elements stay what they are only if they own what they have.
+        Type::Slice(slice) => function::owned(&slice.elem).is_none().then_some("to_vec"),
+        Type::Path(path) if path.path.is_ident("str") => Some("to_owned"),
+        _ => None,
     }
 }
 
@@ -115,13 +141,28 @@ pub(crate) fn awaited(last: &Expr) -> String {
     }
 }
 
+/// Help for a function that returns an iterator: its items, in a `Vec`.
+pub(super) fn collected(function: &Function, returns: &Type, error: &str) -> Option<String> {
+    let item = item(returns)?;
+    let (item, end) = match function::owned(&item) {
+        Some(owned) if owned == syn::parse_quote!(String) => {
+            (owned, ".map(str::to_owned).collect()")
+        }
+        Some(owned) if matches!(item, Type::Reference(_)) => (owned, ".cloned().collect()"),
+        _ => (item, ".collect()"),
+    };
+    let result = format!("Result<Vec<{}>, {error}>", type_source(&item));
+    let whole = |value: &Expr| format!("Ok({}{end})", shown(value));
+    Some(rewritten(function, &result, whole, &format!("with `{end}` on the value")))
+}
+
 /// `T` of `impl Iterator<Item = T>`.
-pub(super) fn items(returns: &Type) -> Option<String> {
-    struct Find(Option<String>);
+fn item(returns: &Type) -> Option<Type> {
+    struct Find(Option<Type>);
     impl syn::visit::Visit<'_> for Find {
         fn visit_assoc_type(&mut self, assoc: &syn::AssocType) {
             if assoc.ident == "Item" {
-                self.0.get_or_insert(type_source(&assoc.ty));
+                self.0.get_or_insert(assoc.ty.clone());
             }
         }
     }
