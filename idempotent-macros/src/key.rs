@@ -16,7 +16,7 @@ mod tokens;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{Block, Expr, ExprConst, ExprTuple, Lit, LitStr, Stmt};
+use syn::{Block, Expr, ExprConst, ExprLit, ExprTuple, Lit, LitStr, Stmt};
 
 use self::path::Place;
 pub(crate) use self::path::{FieldPath, formatted};
@@ -73,6 +73,19 @@ impl Key {
     /// Returns `true` for a key in quotes.
     pub(crate) fn is_quoted(&self) -> bool {
         self.quoted.is_some()
+    }
+
+    /// The text of a constant key, and its placeholders as if it was a template.
+    pub(crate) fn constant_text(&self, name: &Ident) -> Option<(&LitStr, Vec<FieldPath>)> {
+        let Form::Constant(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) = &self.form else {
+            return None;
+        };
+        let pieces = template::read(name, text).ok()?;
+        let holes = pieces.into_iter().filter_map(|piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Hole(path) => Some(path),
+        });
+        Some((text, holes.collect()))
     }
 
     /// The key with other paths, as it stands in quotes.

@@ -6,12 +6,19 @@ use syn::{Expr, ExprPath};
 
 use crate::args::Args;
 use crate::function::Function;
+use crate::key::{FieldPath, Key};
 use crate::mistake::{Mistakes, mistake};
 use crate::source::source;
 use crate::value::Message;
 
-/// Refuses a parameter as the `message`, which has its place in a template.
+/// Refuses a parameter as the `message`, which has its place in a template, and in the text of a constant key, where it
+/// would not be filled in.
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    for given in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
+        if let Some(key) = given.ok() {
+            not_filled_in(&given.name, key, function, mistakes);
+        }
+    }
     let Some(given) = &args.message else { return };
     let Some(text) = given.ok().and_then(Message::fixed) else { return };
     if let Some(parameter) = parameter_in(text, function) {
@@ -19,6 +26,19 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         let what = format!("`{name}` is a constant, and cannot read the parameter `{parameter}`");
         let help = format!("a template can: `{name} = \"{{{}}}\"`", source(text));
         mistakes.push(mistake(parameter, what, help));
+    }
+}
+
+/// A text with a placeholder of a parameter, and `const` before it: it would be the same for all calls.
+fn not_filled_in(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) {
+    let Some((text, holes)) = key.constant_text(name) else { return };
+    let bindings = function.bindings();
+    let is_parameter = |path: &&FieldPath| bindings.iter().any(|it| it.name == path.root);
+    if let Some(path) = holes.iter().find(is_parameter) {
+        let hole = path.with_root(&path.root.to_string());
+        let what = format!("a text after `const` is no template: `{{{hole}}}` is not filled in");
+        let help = format!("remove `const`: `{name} = {}`", source(text));
+        mistakes.push(mistake(text, what, help));
     }
 }
 
