@@ -46,7 +46,7 @@ impl NoKey {
                     "HashMap" => Some(Self::Unordered("HashMap")),
                     "HashSet" => Some(Self::Unordered("HashSet")),
                     "Option" => Some(Self::Option),
-                    "Path" => Some(Self::OsText("Path")),
+                    "Path" if arguments(ty).is_empty() => Some(Self::OsText("Path")),
                     "PathBuf" => Some(Self::OsText("PathBuf")),
                     "OsStr" => Some(Self::OsText("OsStr")),
                     "OsString" => Some(Self::OsText("OsString")),
@@ -148,7 +148,9 @@ pub(crate) fn condition(
     // The key with `end` after this path.
     let ending =
         |end: &str| format!("`{}`", key.with_in_place(name, path, &format!("{root}{end}")));
-    if let Some(condition) = trait_object(parameter, ending) {
+    if let Some(condition) =
+        trait_object(parameter, ending).or_else(|| extractor(parameter, root, ending))
+    {
         return Some(condition);
     }
     let no_key = NoKey::of(parameter)?;
@@ -201,6 +203,27 @@ fn slot(ty: &Type) -> String {
         "a field may have none: `{}`, with `#[derive(idempotent_runtime::KeyPart)] struct Slot {{ value: {option} }}`",
         type_source(&ty)
     )
+}
+
+/// The condition for a type with the name of an extractor of a web framework.
+fn extractor(ty: &Type, root: &Ident, ending: impl Fn(&str) -> String) -> Option<Condition> {
+    let Type::Path(path) = ty else { return None };
+    let name = &path.path.segments.last()?.ident;
+    let is_extractor = ["Extension", "Form", "Json", "Path", "Query", "State"]
+        .iter()
+        .any(|extractor| name == extractor);
+    let ty = match arguments(ty).as_slice() {
+        [_] if is_extractor => type_source(ty),
+        _ => return None,
+    };
+    Some(Condition {
+        what: format!("`{ty}` is no part of a key: it is an extractor, with the value inside"),
+        label: "an extractor".to_owned(),
+        help: format!(
+            "take the value out of it: {}; or in the list of parameters: `{name}({root}): {ty}`",
+            ending(".0")
+        ),
+    })
 }
 
 /// The condition for a trait object behind a pointer.

@@ -37,7 +37,7 @@ const LOGS: &str = "remove it: calls are traced already; `#[tracing::instrument]
                     records arguments and errors";
 const SKIP: &str =
     "remove it: only what `key` names is part of the key, as in `key = \"req.order_id\"`";
-const CONVERT: &str = "a template makes the key: `key = \"order:{req.order_id}\"`";
+const CONVERT: &str = "remove it; `key` is made from the parameters, with text around them: `key = \"order:{req.order_id}\"`";
 const TIMEOUT: &str = "`wait = \"300ms\"` limits how long a duplicate waits, `expire = \"5m\"` how long an answer is \
                        kept, `max_run = \"1h\"` how long a body holds its key";
 

@@ -28,16 +28,10 @@ pub(super) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// Span of the field's name, or of its type if it has none or the type is what looks wrong.
+    /// Span of the field's type, which is what may be wrong.
     pub(super) fn span(&self) -> Span {
-        let at = match &self.field.ident {
-            Some(name) if self.no_key().is_none() && !self.display => name.span(),
-            _ => {
-                let first = self.alike.first().copied().unwrap_or(self.field);
-                syn::spanned::Spanned::span(&first.ty)
-            }
-        };
-        Span::mixed_site().located_at(at)
+        let first = self.alike.first().copied().unwrap_or(self.field);
+        Span::mixed_site().located_at(syn::spanned::Spanned::span(&first.ty))
     }
 
     /// The reason for which the type looks like no part of a key.
