@@ -2,7 +2,7 @@
 //!
 //! Arguments are parsed without the function in view, and their examples speak of a parameter `req`,
 //! an error `OrderError`, a value `Order` and a transaction `tx`. An example that does not fit is a
-//! second mistake, so the names are replaced where the function has others. Where it has none, `..` is left
+//! second mistake, so the names are replaced where the function has others. A function without any leaves `..`
 //! for the user to fill in.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};

@@ -4,7 +4,7 @@
 //! for what can be read, and that to one for all others. Each has the same methods, with a bound that asks for
 //! what is missing there. Answers that can be kept meet the bounds of all four.
 //!
-//! What the user has to write depends on the form of the type, too, which the attribute sees, and on `mode`. So
+//! The remedy depends on the form of the type, too, which the attribute sees, and on `mode`. So
 //! there is a method for each form, once with and once without a `mode` in the attribute. The compiler points at
 //! the argument.
 
