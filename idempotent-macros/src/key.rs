@@ -75,6 +75,14 @@ impl Key {
         self.quoted.is_some()
     }
 
+    /// The value of a constant key.
+    pub(crate) fn constant(&self) -> Option<&Expr> {
+        match &self.form {
+            Form::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// The text of a constant key, and its placeholders as if it was a template.
     pub(crate) fn constant_text(&self, name: &Ident) -> Option<(&LitStr, Vec<FieldPath>)> {
         let Form::Constant(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) = &self.form else {
@@ -119,6 +127,14 @@ impl Key {
             false => path.with_root(&path.root.to_string()),
         });
         format!("{name} = \"{key}\"")
+    }
+
+    /// The tuple of both keys, if they consist of paths.
+    pub(crate) fn together_with(&self, other: &Self) -> Option<String> {
+        let is_path = |key: &Self| matches!(key.form, Form::Path(_) | Form::Tuple(_));
+        let paths = self.paths().into_iter().chain(other.paths());
+        let paths: Vec<_> = paths.map(|path| path.with_root(&path.root.to_string())).collect();
+        (is_path(self) && is_path(other)).then(|| format!("({})", paths.join(", ")))
     }
 
     /// Returns `true` for several parts.

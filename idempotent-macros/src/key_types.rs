@@ -10,6 +10,7 @@ use syn::{GenericArgument, Path, PathArguments, Type, parse_quote};
 use crate::condition::Condition;
 use crate::function::Function;
 use crate::key::{FieldPath, Key};
+use crate::methods::own_type;
 use crate::source::{source, type_source};
 
 /// A reason for which a type is no part of a key.
@@ -153,7 +154,9 @@ pub(crate) fn condition(
     {
         return Some(condition);
     }
-    let no_key = NoKey::of(parameter)?;
+    let Some(no_key) = NoKey::of(parameter) else {
+        return (name == "fingerprint").then(|| whole_payload(path, function)).flatten();
+    };
     let ty = type_source(parameter);
     let help = match no_key {
         NoKey::Option => format!("refuse a call without it: {}", ending("?")),
@@ -203,6 +206,22 @@ fn slot(ty: &Type) -> String {
         "a field may have none: `{}`, with `#[derive(idempotent_runtime::KeyPart)] struct Slot {{ value: {option} }}`",
         type_source(&ty)
     )
+}
+
+/// The condition for a whole request as a fingerprint, which need not be a part of a key.
+fn whole_payload(path: &FieldPath, function: &Function) -> Option<Condition> {
+    let root = &path.root;
+    let ty = own_type(function, root)?;
+    Some(Condition {
+        what: format!("`{ty}` is no fingerprint: it does not implement `KeyPart`"),
+        label: "not a key part".to_owned(),
+        help: format!(
+            "for any type that serializes: `fingerprint = \"{root}.payload()\"`, with `impl {ty} {{ fn payload(&self) -> \
+             idempotent_runtime::Fingerprint {{ idempotent_runtime::Fingerprint::of_serialized(self).expect(\"it has a \
+             form in JSON\") }} }}`; if all of its fields can be parts of a key: \
+             `#[derive(idempotent_runtime::KeyPart)]` on `{ty}`"
+        ),
+    })
 }
 
 /// The condition for a type with the name of an extractor of a web framework.

@@ -103,9 +103,13 @@ fn mentions(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
+/// Types of well-known crates, on which the user cannot add methods. One of the user's own with such a name gets the
+/// other help.
+const FOREIGN: [&str; 6] = ["Bytes", "DateTime", "JsonValue", "Map", "Url", "Value"];
+
 /// The type of a parameter, if it may be one of the user's: `Order` for `order: &Order` and for
 /// `Json(order): Json<Order>`.
-fn own_type(function: &Function, name: &Ident) -> Option<String> {
+pub(crate) fn own_type(function: &Function, name: &Ident) -> Option<String> {
     let ty = function.binding_type(name)?;
     let ty = match &ty {
         Type::Reference(reference) => &*reference.elem,
@@ -116,8 +120,10 @@ fn own_type(function: &Function, name: &Ident) -> Option<String> {
     let is_parameter = |name: &Ident| {
         function.sig.generics.type_params().any(|parameter| parameter.ident == *name)
     };
+    let is_foreign =
+        path.path.segments.last().is_some_and(|last| FOREIGN.iter().any(|it| last.ident == it));
     let is_free = path.path.get_ident().is_none_or(|name| !is_parameter(name));
-    (is_plain && is_free && has_fields(ty)).then(|| type_source(ty))
+    (is_plain && is_free && !is_foreign && has_fields(ty)).then(|| type_source(ty))
 }
 
 #[cfg(test)]

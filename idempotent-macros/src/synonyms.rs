@@ -7,6 +7,8 @@ pub(crate) enum Synonym {
     Of(&'static str),
     /// Something that is said in another way.
     Say(&'static str),
+    /// A time limit, which may be one of several arguments.
+    Limit,
 }
 
 const RETRIES: &str = "remove it: `#[idempotent]` does not call again; the caller does, with the same key: \
@@ -27,7 +29,8 @@ const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored va
 const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
                       sets a prefix for all";
 const STORE: &str = "remove it: an instance has the store, for all functions: \
-                     `idempotent_runtime::Idempotency::builder().store(store).build()?.install()?` at the start";
+                     `idempotent_runtime::Idempotency::builder().store(idempotent_runtime::store::RedisStore::connect(\
+                     \"redis://127.0.0.1/\").await?).build()?.install()?` at the start";
 const CODEC: &str = "remove it: an instance has the codec, for all functions: \
                      `idempotent_runtime::Idempotency::builder().codec(idempotent_runtime::codec::Json).build()?.install()?`";
 const ALWAYS: &str =
@@ -38,8 +41,6 @@ const LOGS: &str = "remove it: calls are traced already; `#[tracing::instrument]
 const SKIP: &str =
     "remove it: only what `key` names is part of the key, as in `key = \"req.order_id\"`";
 const CONVERT: &str = "remove it; `key` is made from the parameters, with text around them: `key = \"order:{req.order_id}\"`";
-const TIMEOUT: &str = "`wait = \"300ms\"` limits how long a duplicate waits, `expire = \"5m\"` how long an answer is \
-                       kept, `max_run = \"1h\"` how long a body holds its key";
 
 const STATUS: &str = "remove it: the handler makes a response of the error, as in \
                       `error.kind() == ErrorKind::Duplicate`; `idempotent-http` answers with 409 itself";
@@ -57,7 +58,7 @@ const BLOCKING: &str = "`mode = \"strong\", wait = \"5s\"` lets a duplicate wait
 
 /// Looks a name up, in the spelling of any language.
 pub(crate) fn find(name: &str) -> Option<Synonym> {
-    use Synonym::{Of, Say};
+    use Synonym::{Limit, Of, Say};
     Some(match snake_case(name).as_str() {
         "ttl" | "ttl_seconds" | "ttl_secs" | "expiration" | "expiry" | "expires"
         | "expire_time" | "expires_in" | "expires_after" | "expire_after" | "expire_in"
@@ -106,7 +107,7 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "parameter_name" | "query" | "token_param" | "token_key" => Say(HTTP),
         "prefix" | "key_prefix" => Say(PREFIX),
         "store" | "redis" | "storage" | "repository" => Say(STORE),
-        "timeout" => Say(TIMEOUT),
+        "timeout" => Limit,
         "codec" | "serializer" | "serialization" | "format" | "encoding" => Say(CODEC),
         "result" | "option" | "sync_writes" | "sync" | "with_cached_flag" => Say(ALWAYS),
         "size" | "max_size" | "capacity" | "max_entries" => Say(SIZE),
@@ -149,7 +150,7 @@ pub(crate) fn by_a_word_of_it(name: &str) -> Option<Synonym> {
         }
         () if has(&["payload", "fingerprint", "checksum"]) => Synonym::Of("fingerprint"),
         () if has(&["retry", "retries"]) => Synonym::Say(RETRIES),
-        () if has(&["timeout"]) => Synonym::Say(TIMEOUT),
+        () if has(&["timeout"]) => Synonym::Limit,
         () if has(&["wait", "waiting"]) => Synonym::Of("wait"),
         () if has(&["store", "storage", "persistence", "redis"]) => Synonym::Say(STORE),
         () if has(&["lock", "lease"]) => Synonym::Of("lease"),

@@ -107,7 +107,19 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
     };
     for name in idle.into_iter().flatten() {
         let what = format!("`{name}` makes no sense with `mode = \"{mode}\"`, which {reason}");
-        mistakes.push(mistake(name, what, format!("remove `{name}`, or use `mode = \"strong\"`")));
+        let key = args.key.as_ref().and_then(Given::ok);
+        let payload = args.fingerprint.as_ref().filter(|given| given.name == *name);
+        let together = match (key, payload.and_then(Given::ok)) {
+            (Some(key), Some(payload)) => key.together_with(payload),
+            _ => None,
+        };
+        let help = match together {
+            Some(key) => format!(
+                "make it a part of the key: `key = \"{key}\"`, without `{name}`; or use `mode = \"strong\"`"
+            ),
+            None => format!("remove `{name}`, or use `mode = \"strong\"`"),
+        };
+        mistakes.push(mistake(name, what, help));
     }
 }
 

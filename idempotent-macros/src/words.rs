@@ -202,7 +202,7 @@ impl Words {
             (Some(request), _) => {
                 let help = help.replace("\"req\"", &format!("\"{request}\""));
                 let payload = match self.others().as_slice() {
-                    [] => format!("{request}.."),
+                    [] => request.to_owned(),
                     [only] => format!("{request}.{only}"),
                     [first, second, ..] => format!("({request}.{first}, {request}.{second})"),
                 };

@@ -6,7 +6,7 @@ mod computed;
 mod joined;
 mod refusal;
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
@@ -26,6 +26,8 @@ pub(crate) struct FieldPath {
     pub(super) steps: Vec<Step>,
     /// The path ends in `?`: its value is an `Option`.
     pub(super) optional: bool,
+    /// The path ends in `:?`, in a text for people: its value is shown by `Debug`.
+    pub(super) as_debug: bool,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,15 @@ impl FieldPath {
         }
     }
 
+    /// The position of the last name in the path.
+    pub(super) fn end(&self) -> Span {
+        match self.steps.last() {
+            Some(Step::Field(Member::Named(name)) | Step::Call(name)) => name.span(),
+            Some(Step::Field(Member::Unnamed(index))) => index.span,
+            None => self.root.span(),
+        }
+    }
+
     /// The path as it is written from another root.
     pub(crate) fn with_root(&self, root: &str) -> String {
         let mut text = root.to_owned();
@@ -71,6 +82,7 @@ impl FieldPath {
             }
         }
         text.push_str(if self.optional { "?" } else { "" });
+        text.push_str(if self.as_debug { ":?" } else { "" });
         text
     }
 
@@ -88,7 +100,7 @@ pub(super) fn read(name: &Ident, expr: &Expr, place: Place<'_>) -> syn::Result<F
     let reader = Reader { name, place, whole: base, optional };
     let mut steps = Vec::new();
     let root = reader.walk(base, &mut steps)?;
-    Ok(FieldPath { root, steps, optional })
+    Ok(FieldPath { root, steps, optional, as_debug: false })
 }
 
 struct Reader<'a> {
@@ -183,10 +195,15 @@ impl Reader<'_> {
                             "inner" | "value" | "parts" => "0",
                             field => field,
                         };
+                        let borrows = match field {
+                            "0" => "as_inner",
+                            field => field,
+                        };
+                        let method = self.whole(&format!("{receiver}.{borrows}()"));
                         let field = self.whole(&format!("{receiver}.{field}"));
                         format!(
-                            "name the field that it returns: `{field}`; if the type is `Clone`, a copy of \
-                             it: `{cloned}`"
+                            "name the field that it returns: `{field}`; or a method that borrows, with `&self` \
+                             in place of `self`: `{method}`; if the type is `Clone`, a copy of it: `{cloned}`"
                         )
                     }
                 };
@@ -243,7 +260,7 @@ impl Reader<'_> {
         };
         let call = self.optional(&format!("{root}.{method}()"));
         let general =
-            format!("add a method that returns the whole as an `Option`, and call it: `{call}`");
+            format!("compute it in the caller, and {}", self.as_parameter(Some(method.clone())));
         match optional_value(self.whole) {
             Some(value) => method_of(
                 &root,

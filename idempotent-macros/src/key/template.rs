@@ -137,10 +137,31 @@ fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::F
             format!("`{name} = \"{}\"`", closed(&template.value())),
         ));
     }
-    if let Some((path, _)) = hole.split_once(':').filter(|(_, format)| !format.starts_with(':')) {
-        let what = format!("`{{{hole}}}` cannot have a format");
-        return Err(mistake(template, what, format!("`{{{}}}`", path.trim())));
+    let is_debug = name == "message" && hole.trim_end().ends_with(":?");
+    if let Some((path, _)) =
+        hole.split_once(':').filter(|(_, format)| !is_debug && !format.starts_with(':'))
+    {
+        let (what, help) = match name == "message" {
+            true => (
+                format!("`{{{hole}}}` has a format that is not known here"),
+                format!("`{{{path}}}`, or as `Debug` shows it: `{{{path}:?}}`", path = path.trim()),
+            ),
+            false => (
+                format!("`{{{hole}}}` cannot have a format"),
+                format!(
+                    "`{{{}}}`: it tells the same values apart, however they are shown",
+                    path.trim()
+                ),
+            ),
+        };
+        return Err(mistake(template, what, help));
     }
+    let mut path = read_path(name, template, hole.trim_end().trim_end_matches(":?"))?;
+    path.as_debug = is_debug;
+    Ok(path)
+}
+
+fn read_path(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::FieldPath> {
     let expr: Expr = quoted::parse_text(hole, template.span()).map_err(|_| {
         if let Some((what, path)) = super::keyword(hole) {
             return mistake(template, what, format!("{}`{{{path}}}`", super::RENAMED));

@@ -157,8 +157,8 @@ fn doubled_braces_are_text() {
 #[test]
 fn constants_need_the_word() {
     accepts(parse_quote!(const { "nightly" }), "__idempotent_private::key(\"nightly\")");
-    accepts(parse_quote!(const { 42 }), "__idempotent_private::key(&42)");
-    accepts(parse_quote!(const { jobs::NIGHTLY }), "__idempotent_private::key(&jobs::NIGHTLY)");
+    accepts(parse_quote!(const { 42 }), "__idempotent_private::constant_key(&42)");
+    accepts(parse_quote!(const { jobs::NIGHTLY }), "__idempotent_private::constant_key(&jobs::NIGHTLY)");
     refuses(parse_quote!(42), "`42` is the same for every call", "`key = const 42`");
     refuses(
         parse_quote!(jobs::NIGHTLY),
@@ -331,8 +331,8 @@ fn methods_that_take_their_value_are_answered_with_those_that_borrow() {
     refuses(
         parse_quote!(req.into_id()),
         "`into_id` takes `req` away from the body, and a key only borrows it",
-        "name the field that it returns: `key = req.id`; if the type is `Clone`, a copy of it: `key = \
-         req.clone().into_id()`",
+        "name the field that it returns: `key = req.id`; or a method that borrows, with `&self` in place of `self`: \
+         `key = req.id()`; if the type is `Clone`, a copy of it: `key = req.clone().into_id()`",
     );
 }
 
@@ -378,8 +378,8 @@ fn keys_of_other_languages_are_translated() {
     refuses(
         parse_quote!("nightly-report"),
         "`key` cannot use the operator `-`",
-        "a key tells calls apart, and a name operations: `name = \"nightly-report\", key = \
-         \"req.order_id\"`; for one key of all calls: `key = const \"nightly-report\"`; with a parameter in it: `key = \"nightly-{report}\"`",
+        "for one key of all calls: `key = const \"nightly-report\"`; with a parameter in it: `key = \
+         \"nightly-{report}\"`",
     );
     refuses(parse_quote!(true), "`key` is not a switch", "`key = \"req.order_id\"`");
     refuses_with(
@@ -525,7 +525,11 @@ fn broken_templates_are_refused() {
         "`{ }` does not name a parameter",
         "`key = \"user:{req.order_id}\"`",
     );
-    refuses(parse_quote!("{req.id:?}"), "`{req.id:?}` cannot have a format", "`{req.id}`");
+    refuses(
+        parse_quote!("{req.id:?}"),
+        "`{req.id:?}` cannot have a format",
+        "`{req.id}`: it tells the same values apart, however they are shown",
+    );
     refuses(parse_quote!("{a b}"), "`{a b}` is not a field path", "name a field: `{req.order_id}`");
     refuses(
         parse_quote!("{{nightly}}"),

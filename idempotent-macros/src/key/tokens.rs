@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{Expr, ExprLit, Lit};
 
 use super::path::Step;
@@ -21,7 +22,7 @@ impl Key {
         let span = Span::mixed_site().located_at(self.span);
         let private = runtime.private(span);
         let value = |part: &FieldPath| {
-            value_of(&private, part, self.reference(part, bindings), condition(part))
+            value_of(runtime, part, self.reference(part, bindings), condition(part))
         };
         match &self.form {
             Form::Path(part) => {
@@ -46,7 +47,11 @@ impl Key {
             Form::Constant(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
                 quote_spanned!(span=> #private::key(#text))
             }
-            Form::Constant(value) => quote_spanned!(span=> #private::key(&#value)),
+            Form::Constant(value) => {
+                let span = Span::mixed_site().located_at(value.span());
+                let private = runtime.private(span);
+                quote_spanned!(span=> #private::constant_key(&#value))
+            }
         }
     }
 
@@ -66,7 +71,10 @@ impl Key {
             Piece::Text(text) => quote_spanned!(span=> .text(#text)),
             Piece::Hole(path) => {
                 let value = self.reference(path, bindings);
-                quote_spanned!(span=> .value(#value))
+                match path.as_debug {
+                    true => quote_spanned!(span=> .debug(#value)),
+                    false => quote_spanned!(span=> .value(#value)),
+                }
             }
         });
         quote_spanned!(span=> #private::worded(&#site) #(#pieces)* .finish())
@@ -116,12 +124,13 @@ fn call(part: &FieldPath, value: TokenStream) -> TokenStream {
 
 /// The value of a path, which the compiler requires to be an `Option` if the path ends in `?`.
 fn value_of(
-    private: &TokenStream,
+    runtime: &Runtime,
     part: &FieldPath,
     reference: TokenStream,
     condition: Option<Condition>,
 ) -> TokenStream {
-    let span = Span::mixed_site().located_at(part.root.span());
+    let span = Span::mixed_site().located_at(part.end());
+    let private = &runtime.private(span);
     match (part.optional, condition) {
         (true, _) => quote_spanned!(span=> #private::option(#reference)),
         (false, None) => quote_spanned!(span=> #private::part(#reference).__idempotent_checked()),

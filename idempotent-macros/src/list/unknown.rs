@@ -44,10 +44,12 @@ pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
         }
         Some(Synonym::Say(help)) => help.to_owned(),
         Some(Synonym::Of(near)) => did_you_mean(near, value),
+        Some(Synonym::Limit) => limits(value.as_deref()),
         None => {
             match nearest(&snake, long()).map(Synonym::Of).or_else(|| by_a_word_of_it(&snake)) {
                 Some(Synonym::Of(near)) => did_you_mean(near, value),
                 Some(Synonym::Say(help)) => help.to_owned(),
+                Some(Synonym::Limit) => limits(value.as_deref()),
                 None => match nearest(&snake, names()) {
                     Some(near) => did_you_mean(near, value),
                     None => format!("the arguments are {}", quoted_list(names())),
@@ -84,16 +86,33 @@ fn converted(value: Option<&str>) -> Option<String> {
     }
 }
 
+/// Proposes the arguments that limit a time, with the value that was given where they take it.
+fn limits(value: Option<&str>) -> String {
+    let limit = |name, example| match value.filter(|value| refusal(name, value).is_none()) {
+        Some(value) => format!("`{name} = {value}`"),
+        None => format!("`{name} = {example}`"),
+    };
+    format!(
+        "{} limits how long a duplicate waits, {} how long an answer is kept, {} how long a body holds its key",
+        limit("wait", "\"300ms\""),
+        limit("expire", "\"5m\""),
+        limit("max_run", "\"1h\""),
+    )
+}
+
+/// The error for a value of an argument, if it does not take it.
+fn refusal(name: &str, value: &str) -> Option<String> {
+    let Ok(tokens) = format!("{name} = {value}").parse::<TokenStream>() else {
+        return Some(String::new());
+    };
+    let mut mistakes = Mistakes::default();
+    args::Args::parse(tokens, &[], &mut mistakes);
+    mistakes.or(()).err().map(|error| error.to_string())
+}
+
 /// Proposes another name, with the value that was given to the unknown one if the other takes it.
 fn did_you_mean(name: &str, value: Option<String>) -> String {
-    let refusal = |value: &str| {
-        let Ok(tokens) = format!("{name} = {value}").parse::<TokenStream>() else {
-            return Some(String::new());
-        };
-        let mut mistakes = Mistakes::default();
-        args::Args::parse(tokens, &[], &mut mistakes);
-        mistakes.or(()).err().map(|error| error.to_string())
-    };
+    let refusal = |value: &str| refusal(name, value);
     let value = value.map(|value| match args::find(name).filter(|argument| argument.is_key) {
         Some(_) => as_tuple(&value).unwrap_or(value),
         None => value,

@@ -51,6 +51,14 @@ fn macro_variable(name: &Ident, text: &LitStr, parameters: &[String]) -> Option<
     let what = format!("`${variable}` is not replaced inside quotes");
     let help = match is_whole {
         true => format!("a variable of a macro stands without them: `{name} = ${variable}`"),
+        // A path, which needs no quotes.
+        false if before.ends_with('.') && rest.is_empty() && argument.is_key => {
+            return Some(mistake(
+                text,
+                what,
+                format!("without quotes it is: `{name} = {before}${variable}`"),
+            ));
+        }
         false => format!(
             "pass the text as a whole, to a variable `${variable}:literal` of the macro: `{name} = \
              ${variable}`"

@@ -29,8 +29,13 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     }
 }
 
-/// A text with a placeholder of a parameter, and `const` before it: it would be the same for all calls.
+/// A parameter after `const`, or a text with a placeholder of one: that would be the same for all calls.
 fn not_filled_in(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) {
+    if let Some(parameter) = key.constant().and_then(|value| parameter_in(value, function)) {
+        let what = format!("`{parameter}` is a parameter, and no constant");
+        mistakes.push(mistake(parameter, what, format!("remove `const`: `{name} = {parameter}`")));
+        return;
+    }
     let Some((text, holes)) = key.constant_text(name) else { return };
     let bindings = function.bindings();
     let is_parameter = |path: &&FieldPath| bindings.iter().any(|it| it.name == path.root);

@@ -35,7 +35,14 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         let what = format!(
             "`{idle}` makes no sense with `{name}`, which holds the key and ends with its caller"
         );
-        mistakes.push(mistake(idle, what, format!("remove `{idle}`")));
+        let help = match idle == "detach" {
+            true => format!(
+                "remove `{idle}`; for a caller that may go away, spawn the whole transaction: \
+                 `tokio::spawn(async move {{ .. }})`, from its begin to its commit"
+            ),
+            false => format!("remove `{idle}`"),
+        };
+        mistakes.push(mistake(idle, what, help));
     }
     let Some(Parameter(wanted)) = given.ok() else { return };
     let typed = function.sig.inputs.iter().find_map(|input| match input {

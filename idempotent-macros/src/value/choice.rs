@@ -116,6 +116,10 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
                 format!("leave `{name}` out, or one of {all}")
             }
             Some(word) => format!("`{name} = \"{word}\"`"),
+            None if name == "mode" && matches!(value, Expr::Path(_)) => format!(
+                "one of {all}; or leave `{name}` out, and set one mode for all functions: \
+                 `idempotent_runtime::Config::new().with_mode(idempotent_runtime::Mode::Strong)`"
+            ),
             None => format!("one of {all}"),
         };
         return Err(mistake(value, format!("`{name}` takes a quoted word"), help));

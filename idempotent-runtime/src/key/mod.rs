@@ -57,7 +57,8 @@ pub use writer::{Group, KeyWriter};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a key or a fingerprint",
     label = "not a key part",
-    note = "add `#[derive(idempotent_runtime::KeyPart)]` to `{Self}`, or name the fields that tell two calls apart",
+    note = "if `{Self}` is a type of your own, add `#[derive(idempotent_runtime::KeyPart)]` to it, or name the fields that \
+            tell two calls apart",
     note = "for a type of another crate: turn on the feature of `idempotent-runtime` with its name, such as `uuid` or \
             `chrono`; else end the path with `.to_string()`, or add `#[key_part(display)]` or `#[key_part(skip)]` to \
             the field"

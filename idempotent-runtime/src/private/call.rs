@@ -52,11 +52,8 @@ impl<D: Deref<Target: Lends> + ?Sized> Lends for D {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be shown in `message`: it does not implement `Display`",
     label = "does not implement `Display`",
-    note = "name a field that does, or end the path with a method that returns text; an `Option` needs such \
-            a method",
-    note = "a type of your own that derives `Debug`, with the same text: `impl std::fmt::Display for {Self} {{ fn \
-            fmt(&self, text: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {{ write!(text, \
-            \"{{self:?}}\") }} }}`"
+    note = "to show it as `Debug` does, end its placeholder with `:?`, as in `{{req.items:?}}`",
+    note = "or name a field that implements `Display`, or a method that returns text"
 )]
 pub trait Shown: fmt::Display {}
 
@@ -88,6 +85,12 @@ impl Worded {
     pub fn value<T: Shown + ?Sized>(mut self, value: &T) -> Self {
         // The sink never fails. A `Display` that fails keeps the text that it wrote until then.
         let _ = write!(self.text, "{value}");
+        self
+    }
+
+    /// Adds a value as it shows itself to programmers.
+    pub fn debug<T: fmt::Debug + ?Sized>(mut self, value: &T) -> Self {
+        let _ = write!(self.text, "{value:?}");
         self
     }
 

@@ -7,6 +7,22 @@ pub fn key<K: KeyPart + ?Sized>(part: &K) -> Encoded {
     Encoded::of(part)
 }
 
+/// Encodes a key that is a constant.
+pub fn constant_key<K: ConstantKey + ?Sized>(constant: &K) -> Encoded {
+    Encoded::of(constant)
+}
+
+/// Constants after `const`.
+#[diagnostic::on_unimplemented(
+    message = "a constant of type `{Self}` cannot be part of a key or a fingerprint",
+    label = "not a key part",
+    note = "make it a text, as in `const NIGHTLY: &str = \"nightly\";`, or an integer"
+)]
+pub trait ConstantKey: KeyPart {}
+
+#[diagnostic::do_not_recommend]
+impl<K: KeyPart + ?Sized> ConstantKey for K {}
+
 /// Encodes a key that is one optional part.
 pub fn optional_key<K: KeyPart>(part: &Option<K>) -> Encoded {
     Encoded::of_optional(part)

@@ -28,7 +28,9 @@ pub use self::hooks::{
     on_replay,
 };
 pub use self::kept::*;
-pub use self::key::{IsOption, ambient_key, key, option, optional_key, template, tuple};
+pub use self::key::{
+    ConstantKey, IsOption, ambient_key, constant_key, key, option, optional_key, template, tuple,
+};
 pub use self::no_part::*;
 pub use self::part::*;
 pub use self::run::{Detach, Run, RunDetached, Witness, detached_body_must_be_send, run};

@@ -103,20 +103,16 @@ impl Reader<'_> {
                     }
                     None if operands.iter().all(is_word) && matches!(self.place, Place::Whole) => {
                         let text = source(binary).replace(' ', "");
-                        let fixed = format!(
-                            "`{name} = const \"{text}\"`; with a parameter in it: `{name} = \
-                             \"{}{op}{{{}}}\"`",
+                        let value = match name == "key" {
+                            true => "for one key of all calls",
+                            false => "for a fixed value",
+                        };
+                        format!(
+                            "{value}: `{name} = const \"{text}\"`; with a parameter in it: \
+                             `{name} = \"{}{op}{{{}}}\"`",
                             source(&binary.left),
                             source(&binary.right)
-                        );
-                        match name == "key" {
-                            true => format!(
-                                "a key tells calls apart, and a name operations: `name = \
-                                 \"{text}\", key = \"req.order_id\"`; for one key of all calls: \
-                                 {fixed}"
-                            ),
-                            false => format!("for a fixed value: {fixed}"),
-                        }
+                        )
                     }
                     _ if operands.iter().all(is_field) => {
                         let parts = operands.map(source);
