@@ -75,6 +75,7 @@ fn implementation(input: &DeriveInput) -> TokenStream {
     quote_spanned! {Span::mixed_site()=>
         #errors
         #[automatically_derived]
+        #[diagnostic::do_not_recommend]
         #[allow(#allowed deprecated)]
         impl #generics #runtime::KeyPart for #name #arguments #condition {
             fn encode(&self, #key: &mut #runtime::key::KeyWriter) {

@@ -10,7 +10,7 @@ use syn::{Expr, ExprReference, LitStr};
 
 use crate::args::Args;
 use crate::function::{Binding, Function, Shape};
-use crate::key::{FieldPath, Key};
+use crate::key::{FieldPath, Key, Missing};
 use crate::key_types;
 use crate::mistake::Mistakes;
 use crate::runtime::Runtime;
@@ -118,7 +118,11 @@ impl<'a> Expansion<'a> {
     fn encoded(&self, local: &str, key: &Key) -> TokenStream {
         let argument = local.trim_start_matches("__idempotent_");
         let condition = |path: &FieldPath| key_types::condition(argument, key, path, self.function);
-        self.local(local, key, key.encoded(&self.runtime, &self.bindings, condition))
+        let missing = match argument {
+            "fingerprint" => Missing::Told,
+            _ => Missing::Refused,
+        };
+        self.local(local, key, key.encoded(&self.runtime, &self.bindings, missing, condition))
     }
 
     /// Binds what `code` makes from the paths of `key`.

@@ -63,8 +63,11 @@ pub(crate) fn is_error(returns: &Type) -> bool {
 pub(crate) fn inside_response(value: &Type) -> Option<&Type> {
     let last = last_segment(value).filter(|last| is_one_of(&["Json", "Html", "Form"], last))?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    let is_json = last.ident == "Json";
     match arguments.args.first()? {
-        GenericArgument::Type(inside) => Some(inside).filter(|inside| !may_be_constant(inside)),
+        GenericArgument::Type(inside) => {
+            Some(inside).filter(|inside| is_json || !may_be_constant(inside))
+        }
         _ => None,
     }
 }

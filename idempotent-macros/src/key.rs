@@ -22,6 +22,7 @@ use self::path::Place;
 pub(crate) use self::path::{FieldPath, formatted};
 pub(crate) use self::repaired::{RENAMED, keyword};
 use self::repaired::{fixed, in_single_quotes, is_words, looks_fixed, unclosed, with_braces};
+pub(crate) use self::tokens::Missing;
 use crate::mistake::{Mistakes, mistake};
 use crate::source::source;
 use crate::value::{Value, literal, peel};
@@ -129,12 +130,17 @@ impl Key {
         format!("{name} = \"{key}\"")
     }
 
-    /// The tuple of both keys, if they consist of paths.
+    /// The tuple of both keys, if they consist of paths and the other one has more of them.
     pub(crate) fn together_with(&self, other: &Self) -> Option<String> {
         let is_path = |key: &Self| matches!(key.form, Form::Path(_) | Form::Tuple(_));
-        let paths = self.paths().into_iter().chain(other.paths());
-        let paths: Vec<_> = paths.map(|path| path.with_root(&path.root.to_string())).collect();
-        (is_path(self) && is_path(other)).then(|| format!("({})", paths.join(", ")))
+        let texts = |key: &Self| -> Vec<String> {
+            key.paths().iter().map(|path| path.with_root(&path.root.to_string())).collect()
+        };
+        let (mut paths, others) = (texts(self), texts(other));
+        let known = paths.len();
+        paths.extend(others.into_iter().filter(|path| !texts(self).contains(path)));
+        let is_more = paths.len() > known && is_path(self) && is_path(other);
+        is_more.then(|| format!("({})", paths.join(", ")))
     }
 
     /// Returns `true` for several parts.

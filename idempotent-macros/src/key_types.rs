@@ -158,6 +158,9 @@ pub(crate) fn condition(
         return (name == "fingerprint").then(|| whole_payload(path, function)).flatten();
     };
     let ty = type_source(parameter);
+    if name == "fingerprint" && no_key == NoKey::Option && !key.is_template() {
+        return None;
+    }
     let help = match no_key {
         NoKey::Option => format!("refuse a call without it: {}", ending("?")),
         NoKey::OptionInside => slot(parameter),

@@ -11,7 +11,8 @@ pub(crate) enum Synonym {
     Limit,
 }
 
-const RETRIES: &str = "remove it: `#[idempotent]` does not call again; the caller does, with the same key: \
+const RETRIES: &str = "`wait = \"300ms\"` is how long a duplicate waits for the answer, in place of retries and their \
+                       interval; `#[idempotent]` does not call again, its caller does, with the same key: \
                        `for _ in 0..3 { if create_order(req).await.is_ok() { break; } }`";
 const HTTP: &str = "leave `key` out to use the token of the request; the layer of `idempotent-http` reads it: \
                     `.headers([HeaderName::from_static(\"idempotency-key\")])`, `.query_parameter(\"token\")`";
@@ -25,7 +26,7 @@ const CONDITION: &str =
 const UNLESS: &str = "a value for which `expire_with` returns zero is not kept: `expire_with = retention`, with \
                       `fn retention(value: &Order) -> std::time::Duration { std::time::Duration::ZERO }`";
 const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
-const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
+pub(crate) const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
 const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
                       sets a prefix for all";
 const STORE: &str = "remove it: an instance has the store, for all functions: \
@@ -135,7 +136,8 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "then" => Say(HOOK),
         "concurrency" | "max_concurrency" | "limit" | "permits" | "rate" | "rate_limit" => Say(ONE),
         "blocking" | "block" | "synchronized" => Say(BLOCKING),
-        "strict" | "exactly_once" | "consistent" | "memoize" | "memo" => Say(STRONG),
+        "strong_mode" | "is_strong" | "strict" | "exactly_once" | "consistent" | "memoize"
+        | "memo" => Say(STRONG),
         "debug" | "verbose" | "metrics" | "span" => Say(LOGS),
         _ => return None,
     })

@@ -179,9 +179,9 @@ impl Words {
 
     /// The path with a field that there is, another one for each of the `known` paths.
     fn example(&self, path: &str, known: &mut Vec<String>) -> String {
-        // None of the fields may be an `Option`.
+        // None of the fields that are known may be an `Option`.
         if path.ends_with('?') {
-            return "req..?".to_owned();
+            return path.to_owned();
         }
         let at = known.iter().position(|known| known == path).unwrap_or_else(|| {
             known.push(path.to_owned());
@@ -189,7 +189,7 @@ impl Words {
         });
         match self.others().get(at) {
             Some(field) => format!("req.{field}"),
-            None => "req..".to_owned(),
+            None => "req.id".to_owned(),
         }
     }
 
@@ -211,6 +211,8 @@ impl Words {
                     self.written.iter().any(|word| word == field)
                 });
                 let help = if is_own { help } else { help.replace(PAYLOAD, &payload) };
+                // Without a field, the whole is what is left, and it has been said.
+                let help = help.replace(&format!(", or `fingerprint = \"{request}\"`"), "");
                 let mut known: Vec<String> = Vec::new();
                 replace_paths(&help, |path| {
                     let path = match self.is_example(path) {
@@ -431,12 +433,12 @@ mod tests {
         );
         let help = |text| help(function.clone(), text);
         assert_eq!(help("`{req.id()}`, `{my_req.id}`"), "`{order.id()}`, `{my_req.id}`");
-        // A field that the body reads, and none that is invented.
+        // Fields that the body reads, and the commonest name after them.
         assert_eq!(help("`key = \"req.order_id\"`"), "`key = \"order.line_id\"`");
         assert_eq!(help("`{req.order_id}:{req.item}`"), "`{order.line_id}:{order.total}`");
         assert_eq!(
             help("`{req.order_id}:{req.item}:{req.user}`"),
-            "`{order.line_id}:{order.total}:{order..}`"
+            "`{order.line_id}:{order.total}:{order.id}`"
         );
         assert_eq!(
             help("`fingerprint = \"(req.amount, req.currency)\"`"),
@@ -453,7 +455,7 @@ mod tests {
         let function = Function::parse(&item, &TokenStream::new()).unwrap();
         let words = Words::of(&function, &quote!(key = "req.orderId", name = "x"));
         let text = words.put_into("a\nhelp: `req.order_id`, `req.user`, `orders.create`");
-        assert_eq!(text, "a\nhelp: `req.order_id`, `req..`, `order.create`");
+        assert_eq!(text, "a\nhelp: `req.order_id`, `req.id`, `order.create`");
     }
 
     #[test]

@@ -53,7 +53,9 @@ fn placeholders(key: &str) -> Option<(String, String)> {
     } else if let Some(at) = key.find(':').filter(|at| *at == 0 || key[..*at].ends_with('/')) {
         let path = path(&key[at + 1..])?;
         (format!(":{path}"), format!("{{{path}}}"))
-    } else if let Some((_, after)) = key.split_once('<') {
+    } else if let Some((_, after)) =
+        key.split_once('<').filter(|(before, _)| !before.ends_with("::"))
+    {
         let path = path(after).filter(|path| after[path.len()..].starts_with('>'))?;
         (format!("<{path}>"), format!("{{{path}}}"))
     } else {

@@ -1,5 +1,6 @@
 //! Prints keys as a user would write them, so that tests can parse the result again.
 
+use super::Missing;
 use std::fmt;
 
 use proc_macro2::Span;
@@ -49,7 +50,7 @@ fn reads_again(expr: &Expr, parse: impl Fn(&str) -> Option<Expr>) -> bool {
 }
 
 fn generated(key: &Key) -> String {
-    key.encoded(&Runtime::new(None), &[], |_| None).to_string()
+    key.encoded(&Runtime::new(None), &[], Missing::Refused, |_| None).to_string()
 }
 
 impl fmt::Display for Key {

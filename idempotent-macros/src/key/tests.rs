@@ -24,7 +24,7 @@ fn texts(errors: syn::Error) -> Vec<String> {
 #[track_caller]
 fn accepts(value: Expr, expected: &str) {
     let key = read(&value).unwrap_or_else(|errors| panic!("{errors:#?}"));
-    let tokens = key.encoded(&Runtime::new(Some(parse_quote!(p))), &[], |_| None);
+    let tokens = key.encoded(&Runtime::new(Some(parse_quote!(p))), &[], Missing::Refused, |_| None);
     assert_eq!(source(&tokens), expected);
 }
 
@@ -158,7 +158,10 @@ fn doubled_braces_are_text() {
 fn constants_need_the_word() {
     accepts(parse_quote!(const { "nightly" }), "__idempotent_private::key(\"nightly\")");
     accepts(parse_quote!(const { 42 }), "__idempotent_private::constant_key(&42)");
-    accepts(parse_quote!(const { jobs::NIGHTLY }), "__idempotent_private::constant_key(&jobs::NIGHTLY)");
+    accepts(
+        parse_quote!(const { jobs::NIGHTLY }),
+        "__idempotent_private::constant_key(&jobs::NIGHTLY)",
+    );
     refuses(parse_quote!(42), "`42` is the same for every call", "`key = const 42`");
     refuses(
         parse_quote!(jobs::NIGHTLY),

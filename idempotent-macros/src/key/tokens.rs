@@ -11,18 +11,29 @@ use crate::condition::Condition;
 use crate::function::Binding;
 use crate::runtime::Runtime;
 
+/// The meaning of a `None` in a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Missing {
+    /// No key: a path to an `Option` has to end in `?`.
+    Refused,
+    /// A payload that differs from every other one.
+    Told,
+}
+
 impl Key {
     /// Code that encodes the key. A part may have a condition with a text of its own.
     pub(crate) fn encoded(
         &self,
         runtime: &Runtime,
         bindings: &[Binding],
+        missing: Missing,
         condition: impl Fn(&FieldPath) -> Option<Condition>,
     ) -> TokenStream {
         let span = Span::mixed_site().located_at(self.span);
         let private = runtime.private(span);
         let value = |part: &FieldPath| {
-            value_of(runtime, part, self.reference(part, bindings), condition(part))
+            let missing = if self.is_template() { Missing::Refused } else { missing };
+            value_of(runtime, part, self.reference(part, bindings), missing, condition(part))
         };
         match &self.form {
             Form::Path(part) => {
@@ -127,13 +138,23 @@ fn value_of(
     runtime: &Runtime,
     part: &FieldPath,
     reference: TokenStream,
+    missing: Missing,
     condition: Option<Condition>,
 ) -> TokenStream {
-    let span = Span::mixed_site().located_at(part.end());
+    // A step that answers with something else than an `Option` is reported once if all has one place.
+    let at = if part.optional { part.root.span() } else { part.end() };
+    let span = Span::mixed_site().located_at(at);
     let private = &runtime.private(span);
     match (part.optional, condition) {
         (true, _) => quote_spanned!(span=> #private::option(#reference)),
-        (false, None) => quote_spanned!(span=> #private::part(#reference).__idempotent_checked()),
+        (false, None) => match missing {
+            Missing::Refused => {
+                quote_spanned!(span=> #private::part(#reference).__idempotent_checked())
+            }
+            Missing::Told => {
+                quote_spanned!(span=> &#private::payload(#reference).__idempotent_checked())
+            }
+        },
         (false, Some(condition)) => {
             condition.on_part(&quote_spanned!(span=> #private::KeyPart), &reference, span)
         }

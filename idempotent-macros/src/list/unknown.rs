@@ -42,7 +42,15 @@ pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
             let template = converted(value.as_deref()).unwrap_or_default();
             format!("a template makes the key: `key = \"{template}\"`")
         }
+        Some(Synonym::Say(synonyms::STRONG)) if value.as_deref() == Some("false") => {
+            "`mode = \"reject\"` refuses a duplicate".to_owned()
+        }
         Some(Synonym::Say(help)) => help.to_owned(),
+        Some(Synonym::Of("expire")) if unit_beside(rest).is_some() => {
+            let (number, unit) = (value.unwrap_or_default(), unit_beside(rest).unwrap_or_default());
+            let number = number.trim_matches('"').to_owned();
+            did_you_mean("expire", Some(format!("\"{number}{unit}\"")))
+        }
         Some(Synonym::Of(near)) => did_you_mean(near, value),
         Some(Synonym::Limit) => limits(value.as_deref()),
         None => {
@@ -58,6 +66,25 @@ pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
         }
     };
     mistake(name, format!("unknown argument `{word}`"), help)
+}
+
+/// The unit in an argument further on in the list: `m` for `timeUnit = TimeUnit.MINUTES`.
+fn unit_beside(rest: ParseStream<'_>) -> Option<&'static str> {
+    let text = rest.fork().parse::<TokenStream>().ok()?.to_string();
+    let unit = ["timeUnit", "time_unit", "unit"]
+        .iter()
+        .find_map(|name| text.split_once(&format!("{name} =")))?
+        .1;
+    let unit = unit.split(',').next()?.to_lowercase();
+    let last = unit.trim().trim_matches('"').rsplit(['.', ':', ' ']).next()?.to_owned();
+    Some(match last.as_str() {
+        "milliseconds" | "millis" | "ms" => "ms",
+        "seconds" | "second" | "secs" | "s" => "s",
+        "minutes" | "minute" | "mins" | "min" | "m" => "m",
+        "hours" | "hour" | "h" => "h",
+        "days" | "day" | "d" => "d",
+        _ => return None,
+    })
 }
 
 /// `"500ms"` for the value of `wait_ms = 500`.

@@ -41,8 +41,9 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
             true => {
                 "`expire = \"5m\"`; or choose it from the value: `expire_with = retention`, with \
                      `fn retention(value: &Order) -> std::time::Duration { \
-                     std::time::Duration::from_secs(300) }`; a time that is known only at run time \
-                     belongs in an `idempotent_runtime::Config`"
+                     std::time::Duration::from_secs(300) }`; for a time that is known only when \
+                     the program starts, leave `expire` out, and build the instance with \
+                     `idempotent_runtime::Config::new().with_expire(retention)`"
                     .to_owned()
             }
             false => args::find(&name.to_string())

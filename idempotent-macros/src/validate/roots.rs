@@ -337,7 +337,7 @@ impl Unknown<'_> {
 
 /// The value that a `let` anywhere in `body` binds to `name` itself, if there is one: empty without a
 /// value.
-fn bound_in(body: TokenStream, name: &str) -> Option<TokenStream> {
+pub(super) fn bound_in(body: TokenStream, name: &str) -> Option<TokenStream> {
     let mut after_let = false;
     let mut tokens = body.into_iter();
     while let Some(token) = tokens.next() {

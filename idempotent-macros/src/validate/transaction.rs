@@ -3,6 +3,7 @@
 use syn::Type;
 
 use super::named;
+use super::roots::bound_in;
 use crate::args::Args;
 use crate::function::Function;
 use crate::mistake::{Mistakes, mistake};
@@ -86,6 +87,16 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("add a parameter `{wanted}: &mut sqlx::PgConnection`; {CRATES}"),
             };
+            if bound_in(function.user_body(), &wanted.to_string()).is_some() {
+                let what =
+                    format!("`{wanted}` is a variable of the body, and `{name}` takes a parameter");
+                let help = format!(
+                    "begin and commit in the caller: add a parameter `{wanted}: &mut sqlx::PgConnection`, and remove \
+                     `let {wanted}` from the body; {CRATES}"
+                );
+                mistakes.push(mistake(wanted, what, help));
+                return;
+            }
             let what = format!("`{wanted}` is not a parameter of `{}`", function.sig.ident);
             mistakes.push(mistake(wanted, what, listed));
         }

@@ -11,6 +11,7 @@ use crate::mistake::{Mistakes, mistake};
 use crate::source::source;
 use crate::synonyms::snake_case;
 use crate::value::{Bare, Given};
+use crate::words::is_scalar;
 
 /// Requires that a word in `with` is a parameter. Statics and constants are written in capitals.
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
@@ -33,6 +34,9 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
             let what = format!("`{root}` is not a parameter of `{}`", function.sig.ident);
             let path = source(&renamed(expr.to_token_stream(), &root.to_string(), &named));
             mistakes.push(mistake(root, what, format!("did you mean `with = {path}`?")));
+        } else if let Some(root) = unknown_root(expr, function) {
+            let what = format!("`{root}` is not a parameter of `{}`", function.sig.ident);
+            mistakes.push(mistake(&root, what, in_place_of(expr, &root, function)));
         }
         return;
     };
@@ -54,6 +58,38 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         ),
     };
     mistakes.push(mistake(word, what, help));
+}
+
+/// The root of a path of fields that is no parameter. Statics and constants are written in capitals.
+fn unknown_root(expr: &Expr, function: &Function) -> Option<Ident> {
+    let Expr::Field(_) = expr else { return None };
+    let root = root(expr)?;
+    let text = root.to_string();
+    let is_known = text == "self"
+        || text.contains(char::is_uppercase)
+        || function.bindings().iter().any(|binding| binding.name == text);
+    (!is_known).then_some(root)
+}
+
+/// Help with the same field of each parameter that may have one.
+fn in_place_of(expr: &Expr, root: &Ident, function: &Function) -> String {
+    let with = |parameter: &Ident| {
+        let path = renamed(expr.to_token_stream(), &root.to_string(), &parameter.to_string());
+        format!("`with = {}`", source(&path))
+    };
+    let bindings = function.bindings();
+    let parameters: Vec<_> = bindings
+        .iter()
+        .filter(|binding| function.type_of(&binding.name).is_some_and(|ty| !is_scalar(ty)))
+        .map(|binding| with(&binding.name))
+        .collect();
+    match parameters.as_slice() {
+        [] => format!(
+            "add a parameter `{root}: ..` with the instance in a field; or leave `with` out, and call \
+             `idempotent_runtime::Idempotency::install` once"
+        ),
+        parameters => format!("did you mean {}?", parameters.join(", or ")),
+    }
 }
 
 /// The root of a path that is no parameter, but the name of a pattern around one, and that parameter: `state` and

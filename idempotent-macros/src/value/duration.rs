@@ -409,7 +409,6 @@ mod tests {
             ("1w", "w", "7d"),
             ("10msec", "msec", "10ms"),
             ("5M", "M", "5m"),
-            ("1h 30m", "h", "1h30m"),
             ("1 hour and 30 min", "hour and", "1h30m"),
         ] {
             error(
@@ -418,6 +417,7 @@ mod tests {
                 &format!("the units are {ALL_UNITS}: `expire = \"{help}\"`"),
             );
         }
+        error(parse_quote!("1h 30m"), "`\"1h 30m\"` has a space in it", "`expire = \"1h30m\"`");
         error(
             parse_quote!("5x"),
             "unknown unit `x` in `\"5x\"`",

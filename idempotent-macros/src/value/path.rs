@@ -23,6 +23,16 @@ impl Value for FunctionPath {
             (_, Some(Lit::Str(text))) => quoted::parse(text).ok(),
             _ => None,
         };
+        let written = path.as_ref().and_then(|path| path.path.get_ident()).map(ToString::to_string);
+        if name == "final_errors"
+            && let Some("all" | "any" | "always" | "every" | "none" | "never") = written.as_deref()
+            && matches!(value, Expr::Lit(_))
+        {
+            let what = format!("`{name}` takes the path of a function");
+            let is_final =
+                if matches!(written.as_deref(), Some("none" | "never")) { "false" } else { "true" };
+            return Err(mistake(value, what, final_errors(ERROR_TYPE, is_final)));
+        }
         if let Some(path) = &path
             && let Some(error) = not_a_function(name, path)
         {

@@ -91,7 +91,10 @@ impl<E: From<Error>, At: ?Sized> FromRefusal<E> for At {
             Refused(idempotent_runtime::Error) }}`, with `impl From<idempotent_runtime::Error> for CallError {{ fn \
             from(error: idempotent_runtime::Error) -> Self {{ Self::Refused(error) }} }}`",
     note = "then return `Result<{Value}, CallError>`, and `Err(CallError::Failed(error))` in place of `Err(error)`; \
-            for `?`, `impl From<{E}> for CallError {{ fn from(error: {E}) -> Self {{ Self::Failed(error) }} }}`"
+            for `?`, `impl From<{E}> for CallError {{ fn from(error: {E}) -> Self {{ Self::Failed(error) }} }}`",
+    note = "where that is a response of axum, and this a handler: `impl axum::response::IntoResponse for CallError {{ fn into_response(self) -> \
+            axum::response::Response {{ match self {{ Self::Failed(error) => error.into_response(), \
+            Self::Refused(error) => (axum::http::StatusCode::CONFLICT, error.to_string()).into_response() }} }} }}`"
 )]
 pub trait OfAnotherCrate<E, Value>: FromRefusal<E> {}
 

@@ -102,13 +102,19 @@ impl<'a, T: KeyPart + ?Sized> Field<'a, T> {
 impl<'a, K: KeyPart> OptionalField<'a, Option<K>> {
     /// The value that may be missing.
     pub fn __idempotent_part(&self) -> OptionalPart<'a, K> {
-        OptionalPart(self.value().as_ref())
+        OptionalPart::new(self.value())
     }
 }
 
-/// A part that may be missing. It is written only into groups.
+/// A part that may be missing. It is written only into groups and fingerprints.
 #[derive(Debug)]
 pub struct OptionalPart<'a, K>(Option<&'a K>);
+
+impl<'a, K> OptionalPart<'a, K> {
+    pub(super) fn new(value: &'a Option<K>) -> Self {
+        Self(value.as_ref())
+    }
+}
 
 impl<K: KeyPart> KeyPart for OptionalPart<'_, K> {
     fn encode(&self, key: &mut KeyWriter) {

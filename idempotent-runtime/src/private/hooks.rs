@@ -60,7 +60,8 @@ hooks! {
     #[diagnostic::on_unimplemented(
         message = "`final_errors` takes a function from `&{E}` to `bool`",
         label = "this is `{Self}`",
-        note = "it gets the error by reference, and is not async: `fn(&{E}) -> bool`"
+        note = "it gets the error by reference, and is not async: `fn(&{E}) -> bool`, with `*error` where its body \
+                compares"
     )]
     IsFinal: fn(&E) -> bool;
 

@@ -4,6 +4,7 @@
 //! has a method of the same name, and the compiler takes the first one that applies: [`Part::__idempotent_checked`]
 //! for what can be part of a key, and otherwise the one that says why not.
 
+use super::field::OptionalPart;
 use super::key::IsOption;
 use super::no_part::{
     Float, HasFloats, HasOptions, IsInstant, IsOsText, IsRange, IsResult, IsSequence, Unordered,
@@ -175,6 +176,35 @@ first_that_applies!(
 /// A value for a key, to be checked.
 pub fn part<T: ?Sized>(value: &T) -> Part<'_, T> {
     Part::new(value)
+}
+
+/// A value for a fingerprint, to be checked. It may be an `Option`: without a value the payload is another one.
+pub fn payload<T: ?Sized>(value: &T) -> Payload<'_, T> {
+    Payload(Part::new(value))
+}
+
+/// A value for a fingerprint.
+pub struct Payload<'a, T: ?Sized>(Part<'a, T>);
+
+impl<T: ?Sized> fmt::Debug for Payload<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Payload")
+    }
+}
+
+impl<'a, T: ?Sized> Deref for Payload<'a, T> {
+    type Target = Part<'a, T>;
+
+    fn deref(&self) -> &Part<'a, T> {
+        &self.0
+    }
+}
+
+impl<'a, K: KeyPart> Payload<'a, Option<K>> {
+    /// The value that may be missing.
+    pub fn __idempotent_checked(&self) -> OptionalPart<'a, K> {
+        OptionalPart::new(self.0.value())
+    }
 }
 
 impl<'a, T: KeyPart + ?Sized> Part<'a, T> {

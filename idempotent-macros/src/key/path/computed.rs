@@ -95,7 +95,7 @@ impl Reader<'_> {
             false => "",
         };
         Some(format!(
-            "read it in the caller, `{receiver}.get({}).and_then(|value| \
+            "read it in the caller, for a `HeaderMap` by `{receiver}.get({}).and_then(|value| \
              value.to_str().ok()).map(str::to_owned)`, and pass it as a parameter `{parameter}: \
              Option<String>`: `{}`{layer}",
             source(entry),

@@ -119,6 +119,18 @@ impl Reader<'_> {
                         format!("for several parts: `{}`", self.several(&parts))
                     }
                     _ => match without_computation(binary) {
+                        // Text with a number, such as `tenant-1`, rather than a subtraction.
+                        Some(path)
+                            if matches!(unwrap(path), Expr::Path(_))
+                                && op == "-"
+                                && matches!(self.place, Place::Whole) =>
+                        {
+                            let text = source(binary).replace(' ', "");
+                            format!(
+                                "for a fixed text: `{name} = const \"{text}\"`; without the computation: `{}`",
+                                self.whole(&source(path))
+                            )
+                        }
                         Some(path) => {
                             let others = match unwrap(path) {
                                 // A parameter may have no methods of the user's.
@@ -156,7 +168,10 @@ impl Reader<'_> {
                     }
                     _ => help,
                 };
+                let is_wrapper =
+                    matches!(source(&call.func).as_str(), "Some" | "Ok" | "Box::new" | "Arc::new");
                 let help = match only_paths(call).filter(|_| matches!(self.place, Place::Whole)) {
+                    Some(path) if is_wrapper => format!("`{name} = {path}`"),
                     Some(path) => {
                         format!("`{name} = {path}`, if that is a key; or {help}")
                     }

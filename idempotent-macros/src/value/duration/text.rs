@@ -98,6 +98,10 @@ impl Refused<'_> {
                 (what, format!("the units are {ALL_UNITS}: `{name} = \"{value}m\"`"))
             }
             Self::UnknownUnit { unit, .. } => {
+                if proposal.as_deref() == Some(value.replace(' ', "").as_str()) {
+                    let what = format!("`\"{value}\"` has a space in it");
+                    return (what, propose(String::new()));
+                }
                 let what = format!("unknown unit `{}` in `\"{value}\"`", unit.trim());
                 let help = match &proposal {
                     Some(text) => format!("the units are {ALL_UNITS}: `{name} = \"{text}\"`"),

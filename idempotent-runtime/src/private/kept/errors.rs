@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
             serde::Serialize, serde::Deserialize)] enum CallError {{ #[error(\"{{0}}\")] Final(String), \
             #[error(transparent)] Refused(#[from] idempotent_runtime::Error) }}`, with \
             `final_errors = CallError::is_final` and `impl CallError {{ fn is_final(&self) -> bool {{ \
-            matches!(self, Self::Final(_)) }} }}`; the body returns it: `return \
-            Err(CallError::Final(text.to_string()))`"
+            matches!(self, Self::Final(_)) }} }}`; then return \
+            `Result<.., CallError>`, and `Err(CallError::Final(text.to_string()))` in the body"
 )]
 pub trait KeptError: Sized {
     /// The policy for keeping them.
