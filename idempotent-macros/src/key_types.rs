@@ -219,9 +219,9 @@ fn whole_payload(path: &FieldPath, function: &Function) -> Option<Condition> {
         what: format!("`{ty}` is no fingerprint: it does not implement `KeyPart`"),
         label: "not a key part".to_owned(),
         help: format!(
-            "for any type that serializes: `fingerprint = \"{root}.payload()\"`, with `impl {ty} {{ fn payload(&self) -> \
-             idempotent_runtime::Fingerprint {{ idempotent_runtime::Fingerprint::of_serialized(self).expect(\"it has a \
-             form in JSON\") }} }}`; if all of its fields can be parts of a key: \
+            "for any type that serializes: `fingerprint = \"{root}.payload()?\"`, with `impl {ty} {{ fn payload(&self) -> \
+             Option<idempotent_runtime::Fingerprint> {{ idempotent_runtime::Fingerprint::of_serialized(self).ok() }} }}`; \
+             if all of its fields can be parts of a key: \
              `#[derive(idempotent_runtime::KeyPart)]` on `{ty}`"
         ),
     })

@@ -32,6 +32,7 @@ mod names;
 mod nesting;
 mod no_attempt;
 mod panics;
+mod payloads;
 mod recorded;
 mod refusals_inside;
 mod repeats_only;

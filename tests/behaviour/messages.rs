@@ -40,6 +40,24 @@ async fn a_message_has_the_values_of_the_call_that_is_refused() {
     }
 }
 
+#[idempotent(key = "id", mode = "reject", message = "{seats:?} of {id} are taken", name = "debug")]
+async fn reserve(id: u64, seats: Vec<&str>) -> Result<u64, Error> {
+    drop(seats);
+    Ok(id)
+}
+
+#[tokio::test]
+async fn a_message_shows_a_value_as_debug_does() {
+    for bench in both() {
+        scoped(bench.idem.clone(), async {
+            reserve(1, vec!["a"]).await.unwrap();
+            let refused = reserve(1, vec!["a", "b"]).await.unwrap_err();
+            assert_eq!(refused.message(), "[\"a\", \"b\"] of 1 are taken");
+        })
+        .await;
+    }
+}
+
 #[idempotent(key = "id", mode = "reject", message = "{{id}} is taken", detach, name = "braces")]
 async fn take(id: u64) -> Result<u64, Error> {
     Ok(id)
