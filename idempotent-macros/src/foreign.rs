@@ -59,8 +59,14 @@ pub(crate) fn is_error(returns: &Type) -> bool {
     }
 }
 
-/// `T` of `Json<T>`.
+/// `T` of `Json<T>`, and of `(StatusCode, T)` and `(StatusCode, Json<T>)`.
 pub(crate) fn inside_response(value: &Type) -> Option<&Type> {
+    if let Type::Tuple(tuple) = value {
+        let first = tuple.elems.first().and_then(last_segment);
+        first.filter(|first| is_one_of(&["StatusCode"], first))?;
+        let last = tuple.elems.last().filter(|_| tuple.elems.len() > 1)?;
+        return Some(inside_response(last).unwrap_or(last));
+    }
     let last = last_segment(value).filter(|last| is_one_of(&["Json", "Html", "Form"], last))?;
     let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
     let is_json = last.ident == "Json";
@@ -122,6 +128,9 @@ mod tests {
     #[test]
     fn responses_have_a_value_in_them() {
         assert_eq!(inside_response(&parse_quote!(axum::Json<Order>)), Some(&parse_quote!(Order)));
+        let created = parse_quote!((StatusCode, Json<Order>));
+        assert_eq!(inside_response(&created), Some(&parse_quote!(Order)));
+        assert_eq!(inside_response(&parse_quote!((u64, Json<Order>))), None);
         assert_eq!(inside_response(&parse_quote!(Order)), None);
         assert!(inside_response(&parse_quote!(Json<u64>)).is_some());
         assert_eq!(inside_response(&parse_quote!(Form<N>)), None);

@@ -58,7 +58,7 @@ impl<'a> Form<'a> {
         if ends_in(&["Stream", "Receiver"]) {
             return Self::Stream;
         }
-        if ends_in(&["Response"]) {
+        if ends_in(&["Response", "StatusCode"]) {
             return Self::Response;
         }
         if seen.has_pointer {

@@ -29,7 +29,7 @@ const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
 pub(crate) const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
 const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
                       sets a prefix for all";
-const STORE: &str = "remove it: an instance has the store, for all functions: \
+const STORE: &str = "remove it: an instance has the store, for all functions, or for those with `with = instance`: \
                      `idempotent_runtime::Idempotency::builder().store(idempotent_runtime::store::RedisStore::connect(\
                      \"redis://127.0.0.1/\").await?).build()?.install()?` at the start";
 const CODEC: &str = "remove it: an instance has the codec, for all functions: \

@@ -181,6 +181,15 @@ fn example(sig: &Signature, ty: Option<&str>, arguments: &TokenStream) -> Option
     sig.asyncness?;
     let mut list: Vec<String> = Vec::new();
     let given = source(arguments).trim_end_matches(',').to_owned();
+    // One name for all of them would make one operation of them.
+    let given = match given.split_once("name = \"") {
+        Some((before, rest)) if before.is_empty() || before.ends_with([' ', ',']) => {
+            rest.split_once('"').map_or(given.clone(), |(name, rest)| {
+                format!("{before}name = \"{name}.{}\"{rest}", sig.ident)
+            })
+        }
+        _ => given,
+    };
     if sig.receiver().is_some() && !given.contains("name =") {
         let ty = ty.map_or_else(|| "service".to_owned(), snake_case);
         list.push(format!("name = \"{ty}.{}\"", sig.ident));
