@@ -51,7 +51,10 @@ fn name(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     if let Some(given) = &args.shared_name {
         if given.ok().is_some_and(|flag| flag.0) {
             let what = "`shared_name` says that the `name` is shared, but there is none";
-            let help = format!("add `name = \"{}\"`", dotted(ident));
+            let help = format!(
+                "add `name = \"{}\"`, the same to each function that shares it",
+                dotted(ident)
+            );
             mistakes.push(mistake(&given.name, what, help));
         }
         return;
@@ -115,7 +118,8 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
         };
         let help = match together {
             Some(key) => format!(
-                "make it a part of the key: `key = \"{key}\"`, without `{name}`; or use `mode = \"strong\"`"
+                "to refuse any payload, remove it; to let another payload through, make it a part of the key: `key = \"{key}\"`; to refuse \
+                 another payload, `mode = \"strong\"`"
             ),
             None => format!("remove `{name}`, or use `mode = \"strong\"`"),
         };

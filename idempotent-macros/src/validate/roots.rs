@@ -90,6 +90,10 @@ impl Unknown<'_> {
             let what = format!("`{text}` is a type, and not a parameter of `{function}`");
             return (what, format!("did you mean `{}`?", self.written(&path)));
         }
+        if let Some(field) = self.joined(&text) {
+            let what = format!("`{text}` is not a parameter of `{function}`");
+            return (what, format!("did you mean `{}`? {}", self.written(&field), self.all()));
+        }
         let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
         let near = nearest(&text, parameters.iter().map(String::as_str));
         let help = match near {
@@ -112,6 +116,15 @@ impl Unknown<'_> {
             false => help,
         };
         (format!("`{text}` is not a parameter of `{function}`"), help)
+    }
+
+    /// `order.id` for `order_id`, where `order` is a parameter that may have fields.
+    fn joined(&self, text: &str) -> Option<String> {
+        let field = |root: &String| {
+            let field = text.strip_prefix(root.as_str())?.strip_prefix('_')?;
+            Some(format!("{root}.{field}"))
+        };
+        self.path.is_word().then(|| self.with_fields().iter().find_map(field)).flatten()
     }
 
     /// Help for a variable of the body: the same from the parameters, if a key can have it.

@@ -68,7 +68,8 @@ mod sealed {
             `idempotent_runtime::Error`",
     note = "without `thiserror`: add a variant `Refused(idempotent_runtime::Error)`, and `impl \
             From<idempotent_runtime::Error> for {E} {{ fn from(error: idempotent_runtime::Error) -> Self {{ \
-            Self::Refused(error) }} }}`; a type of another crate goes into an error of your own, which has the same"
+            Self::Refused(error) }} }}`; a struct, or a variant that there is, takes `error.kind()` or `error.to_string()`; a \
+            type of another crate goes into an error of your own, which has the same"
 )]
 pub trait FromRefusal<E> {
     /// The policy for such errors.
@@ -91,7 +92,7 @@ impl<E: From<Error>, At: ?Sized> FromRefusal<E> for At {
             Refused(idempotent_runtime::Error) }}`, with `impl From<idempotent_runtime::Error> for CallError {{ fn \
             from(error: idempotent_runtime::Error) -> Self {{ Self::Refused(error) }} }}`",
     note = "then return `Result<{Value}, CallError>`, and `Err(CallError::Failed(error))` in place of `Err(error)`; \
-            for `?`, `impl From<{E}> for CallError {{ fn from(error: {E}) -> Self {{ Self::Failed(error) }} }}`",
+            for `?`, and for `Ok(..?)` in place of a `Result` at the end of the body, `impl From<{E}> for CallError {{ fn from(error: {E}) -> Self {{ Self::Failed(error) }} }}`",
     note = "where that is a response of axum, and this a handler: `impl axum::response::IntoResponse for CallError {{ fn into_response(self) -> \
             axum::response::Response {{ match self {{ Self::Failed(error) => error.into_response(), \
             Self::Refused(error) => (axum::http::StatusCode::CONFLICT, error.to_string()).into_response() }} }} }}`"

@@ -24,6 +24,8 @@ pub fn instance<I: Lends + ?Sized>(with: &I) -> Idempotency {
     label = "neither an `Idempotency` nor anything that dereferences to one",
     note = "in a method, a field: `with = self.idempotency`, with `idempotency: idempotent_runtime::Idempotency`; \
             in a function, a parameter: `with = idempotency`, with `idempotency: &idempotent_runtime::Idempotency`",
+    note = "a `OnceLock`: `with = INSTANCE.get().expect(\"built at the start\")`; or call `install()` on the instance, and leave \
+            `with` out",
     note = "a store or a builder becomes an instance once, at the start, and not for each call: \
             `idempotent_runtime::Idempotency::builder().store(store).build()?`",
     note = "an `Option`: keep an `Idempotency` in its place; for runs without protection, build one with \

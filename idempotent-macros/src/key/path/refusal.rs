@@ -107,12 +107,7 @@ impl Reader<'_> {
                             true => "for one key of all calls",
                             false => "for a fixed value",
                         };
-                        format!(
-                            "{value}: `{name} = const \"{text}\"`; with a parameter in it: \
-                             `{name} = \"{}{op}{{{}}}\"`",
-                            source(&binary.left),
-                            source(&binary.right)
-                        )
+                        format!("{value}: `{name} = const \"{text}\"`")
                     }
                     _ if operands.iter().all(is_field) => {
                         let parts = operands.map(source);
