@@ -75,7 +75,7 @@ pub fn detached_body_must_be_send<'a, W, F>(call: Call<'a>, answers: W, body: F)
 where
     W: Detach<F>,
     F: Future<Output = W::Output> + 'static,
-    F: Send, // `Arc` for `Rc`; `Mutex` with `.lock().unwrap()` for `RefCell`; a guard dropped before `.await`, or one of `tokio::sync`; or no `detach`
+    F: Send, // `Arc` for `Rc`, `Mutex` and `.lock().unwrap()` for `RefCell`; drop guards before `.await`; or no `detach`
 {
     answers.detach(call, body)
 }
