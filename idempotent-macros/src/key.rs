@@ -354,6 +354,13 @@ fn not_constant(name: &Ident, at: &impl ToTokens) -> syn::Error {
     {
         return mistake(at, what, format!("remove `const`: `{name} = {}`", source(&path)));
     }
+    if let Ok(Expr::Call(_) | Expr::Macro(_)) = syn::parse2(at.to_token_stream()) {
+        let help = format!(
+            "compute it in the caller, and pass it as a parameter `idempotency_key: impl idempotent_runtime::KeyPart`: \
+             `{name} = idempotency_key`"
+        );
+        return mistake(at, what, help);
+    }
     mistake(at, what, format!("`{name} = const \"..\"`, or the name of a constant after `const`"))
 }
 

@@ -48,6 +48,11 @@ fn entries(
     parameters: &[String],
     mistakes: &mut Mistakes,
 ) -> Vec<NestedMeta> {
+    if let Some((error, corrected)) = with_other_separators(input) {
+        mistakes.push(error);
+        let _ = input.parse::<TokenStream>();
+        return split(corrected, parameters, mistakes);
+    }
     let mut metas: Vec<Meta> = Vec::new();
     let mut converts = false;
     while !input.is_empty() {
@@ -67,7 +72,7 @@ fn entries(
             let _ = input.parse::<Token![,]>();
             continue;
         }
-        match entry(input) {
+        match entry(input, parameters) {
             Ok((name, meta)) => match metas.iter().find(|known| known.path().is_ident(&name)) {
                 Some(first) => mistakes.push(repeated(&name, first, &meta)),
                 None => match with_parameters::refusal(&meta, parameters) {
@@ -90,7 +95,7 @@ fn entries(
     metas.into_iter().map(NestedMeta::Meta).collect()
 }
 
-fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
+fn entry(input: ParseStream<'_>, parameters: &[String]) -> syn::Result<(Ident, Meta)> {
     if !input.peek(syn::Ident::peek_any) || is_positional(input) {
         return Err(positional(input));
     }
@@ -99,7 +104,7 @@ fn entry(input: ParseStream<'_>) -> syn::Result<(Ident, Meta)> {
     }
     let name = input.call(Ident::parse_any)?;
     let Some(argument) = args::find(&name.to_string()) else {
-        return Err(unknown(&name, input));
+        return Err(unknown(&name, input, parameters));
     };
     if input.peek(token::Paren) {
         return Err(parenthesised(&name, argument, &input.parse::<TokenTree>()?.0));
@@ -306,6 +311,58 @@ fn written_value(input: ParseStream<'_>) -> Option<String> {
     Some(if constant.is_some() { format!("const {text}") } else { text })
 }
 
+/// One error for a list with several values after something else than `=`, and the list as it should be.
+fn with_other_separators(input: ParseStream<'_>) -> Option<(syn::Error, TokenStream)> {
+    let ahead = input.fork();
+    let (mut first, mut wrong) = (None, 0);
+    let (mut corrected, mut written) = (TokenStream::new(), Vec::new());
+    while !ahead.is_empty() {
+        let name = ahead.call(Ident::parse_any).ok()?;
+        args::find(&name.to_string())?;
+        if let Some(separator) = separator(&ahead) {
+            first.get_or_insert((name.clone(), separator));
+            wrong += 1;
+        } else if !ends(&ahead) {
+            ahead.parse::<Token![=]>().ok()?;
+        }
+        let mut value = TokenStream::new();
+        while !ends(&ahead) {
+            value.extend(ahead.parse::<TokenTree>().ok()?.0);
+        }
+        let _ = ahead.parse::<Token![,]>();
+        match value.is_empty() {
+            true => {
+                corrected.extend(quote!(#name,));
+                written.push(name.to_string());
+            }
+            false => {
+                corrected.extend(quote!(#name = #value,));
+                written.push(format!("{name} = {}", source(&value)));
+            }
+        }
+    }
+    let (name, separator) = first.filter(|_| wrong > 1)?;
+    let what = format!("`{name}` takes its value after `=`, and so do the others");
+    Some((mistake(separator, what, format!("`{}`", written.join(", "))), corrected))
+}
+
+/// Takes `:`, `=>`, `->` or `==`.
+fn separator(input: ParseStream<'_>) -> Option<TokenStream> {
+    if input.peek(Token![:]) && !input.peek(Token![::]) {
+        let colon = input.parse::<Token![:]>().ok()?;
+        let _ = input.parse::<Token![=]>();
+        Some(colon.to_token_stream())
+    } else if input.peek(Token![->]) {
+        Some(input.parse::<Token![->]>().ok()?.to_token_stream())
+    } else if input.peek(Token![=>]) {
+        Some(input.parse::<Token![=>]>().ok()?.to_token_stream())
+    } else if input.peek(Token![==]) {
+        Some(input.parse::<Token![==]>().ok()?.to_token_stream())
+    } else {
+        None
+    }
+}
+
 /// `key: ..`, `key => ..`, `key -> ..`, `key == ..`
 fn other_separator(
     input: ParseStream<'_>,
@@ -313,19 +370,7 @@ fn other_separator(
     argument: &Argument,
 ) -> Option<syn::Error> {
     let ahead = input.fork();
-    let separator = if ahead.peek(Token![:]) && !ahead.peek(Token![::]) {
-        let colon = ahead.parse::<Token![:]>().ok()?;
-        let _ = ahead.parse::<Token![=]>();
-        colon.to_token_stream()
-    } else if ahead.peek(Token![->]) {
-        ahead.parse::<Token![->]>().ok()?.to_token_stream()
-    } else if ahead.peek(Token![=>]) {
-        ahead.parse::<Token![=>]>().ok()?.to_token_stream()
-    } else if ahead.peek(Token![==]) {
-        ahead.parse::<Token![==]>().ok()?.to_token_stream()
-    } else {
-        return None;
-    };
+    let separator = separator(&ahead)?;
     let what = format!("`{name}` takes its value after `=`");
     let help = match written_value(&ahead) {
         Some(value) => format!("`{name} = {value}`"),
@@ -365,6 +410,11 @@ fn no_value(name: &Ident, argument: &Argument) -> syn::Error {
 
 fn parenthesised(name: &Ident, argument: &Argument, group: &TokenStream) -> syn::Error {
     let what = format!("`{name}` takes its value after `=`");
+    if argument.is_key
+        && syn::parse2::<syn::ExprTuple>(group.clone()).is_ok_and(|it| it.elems.len() > 1)
+    {
+        return mistake(quote!(#name #group), what, format!("`{name} = {}`", source(group)));
+    }
     let value = syn::parse2::<syn::ExprParen>(group.clone()).ok();
     let help = match value.filter(|_| argument.takes_value) {
         Some(value) => {

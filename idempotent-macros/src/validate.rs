@@ -121,7 +121,11 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
                 "to refuse any payload, remove it; to let another payload through, make it a part of the key: `key = \"{key}\"`; to refuse \
                  another payload, `mode = \"strong\"`"
             ),
-            None => format!("remove `{name}`, or use `mode = \"strong\"`"),
+            // Only a mode that replays answers has a use for these.
+            None if mode == "reject" || name == "on_replay" || name == "wait" => {
+                format!("remove `{name}`, or use `mode = \"strong\"`")
+            }
+            None => format!("remove `{name}`, or use `mode = \"strong\"` or `mode = \"reject\"`"),
         };
         mistakes.push(mistake(name, what, help));
     }

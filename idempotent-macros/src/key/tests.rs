@@ -277,7 +277,7 @@ fn computations_are_refused() {
     refuses(
         parse_quote!(req.id as u64),
         "`key` cannot cast",
-        "all integers are keys: `key = req.id`",
+        "all integers are keys, and so is an enum with `#[derive(idempotent_runtime::KeyPart)]`: `key = req.id`",
     );
     refuses_with(parse_quote!(req.a + req.b), "`key` cannot use the operator `+`");
     refuses_with(parse_quote!(req.a..req.b), "`key` cannot hold such an expression");
@@ -471,7 +471,10 @@ fn the_other_parts_of_a_tuple_are_kept() {
     for (value, help) in [
         (parse_quote!((user, &req.id)), "`key = (user, req.id)`"),
         (parse_quote!((user, *req.id)), "`key = (user, req.id)`"),
-        (parse_quote!((user, req.id as u64)), "all integers are keys: `key = (user, req.id)`"),
+        (
+            parse_quote!((user, req.id as u64)),
+            "all integers are keys, and so is an enum with `#[derive(idempotent_runtime::KeyPart)]`: `key = (user, req.id)`",
+        ),
         (parse_quote!((user, req.a + req.b)), "for several parts: `key = (user, req.a, req.b)`"),
     ] {
         let errors = read(&value).expect_err("the key is accepted");

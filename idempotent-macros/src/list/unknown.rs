@@ -14,7 +14,7 @@ use crate::synonyms::{self, Synonym, by_a_word_of_it};
 use crate::value::{Mode, literal};
 
 /// The error for a name that is not one of an argument.
-pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
+pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>, parameters: &[String]) -> syn::Error {
     let word = name.to_string();
     let value = match rest.fork().parse::<Token![=]>() {
         Ok(_) => {
@@ -27,6 +27,14 @@ pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>) -> syn::Error {
     let names = || args::ARGUMENTS.iter().map(|argument| argument.name);
     let value = value.map(|value| with_unit(&word, &value).unwrap_or(value));
     let snake = synonyms::snake_case(&word);
+    let did_you_mean = |name: &str, value: Option<String>| {
+        let is_key = args::find(name).is_some_and(|argument| argument.is_key);
+        let value = value.map(|value| match is_key {
+            true => field_of_request(&value, parameters).unwrap_or(value),
+            false => value,
+        });
+        did_you_mean(name, value)
+    };
     // Of names of several words, a part may mean something else.
     let long = || names().filter(|name| name.contains('_'));
     let own = args::find(&snake).map(|argument| argument.name);
@@ -111,6 +119,15 @@ fn converted(value: Option<&str>) -> Option<String> {
         Expr::Path(_) | Expr::Field(_) => Some(source(expr)),
         _ => None,
     }
+}
+
+/// `"req.order_id"` for `"order_id"`, which is no parameter. The help names the parameter of the function.
+fn field_of_request(value: &str, parameters: &[String]) -> Option<String> {
+    let word = syn::parse_str::<LitStr>(value).ok()?.value();
+    let is_field = syn::parse_str::<Ident>(&word).is_ok()
+        && !parameters.is_empty()
+        && !parameters.contains(&word);
+    is_field.then(|| format!("\"req.{word}\""))
 }
 
 /// Proposes the arguments that limit a time, with the value that was given where they take it.

@@ -71,6 +71,19 @@ fn in_place_of(name: &Ident, value: &Expr) -> String {
         _ if name == "expire_with" && is_duration(value) => {
             format!("the same for all values: `expire = {}`", source(value))
         }
+        Expr::Call(call) if !call.args.is_empty() => {
+            let call = source(call);
+            match name.to_string().as_str() {
+                "final_errors" => final_errors(ERROR_TYPE, &format!("{call}(self)")),
+                "expire_with" => format!(
+                    "`expire_with = retention`, with `fn retention(value: &{VALUE_TYPE}) -> std::time::Duration {{ \
+                     {call}(value) }}`"
+                ),
+                _ => format!(
+                    "`on_replay = count_replay`, with `fn count_replay(value: &{VALUE_TYPE}) {{ {call}(value); }}`"
+                ),
+            }
+        }
         Expr::Call(call) if matches!(&*call.func, Expr::Path(_)) => {
             format!("`{name} = {}`", source(&call.func))
         }

@@ -97,6 +97,9 @@ impl Value for OperationName {
                 Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
                     format!("`{name} = \"{number}\"`")
                 }
+                Expr::Path(path) => {
+                    format!("the text of `{}` in quotes, as in {help}", source(path))
+                }
                 _ => help,
             };
             return Err(mistake(value, format!("`{name}` takes a quoted string"), help));

@@ -80,7 +80,8 @@ hooks! {
     #[diagnostic::on_unimplemented(
         message = "`on_replay` takes a function of `&{T}` that returns nothing",
         label = "this is `{Self}`",
-        note = "it gets the value of `Ok` by reference and not the `Result`: `fn(&{T})`",
+        note = "it gets the value of `Ok` by reference, and neither the `Result` nor the arguments of the call: \
+                `fn(&{T})`; return what it has to know of them as part of the value",
         note = "an `async fn` is not awaited: remove `async`, and put what awaits into `let value = value.clone(); \
                 tokio::spawn(async move {{ .. }});`"
     )]

@@ -29,6 +29,15 @@ reasons! {
     )]
     Exact;
 
+    /// Asked of floats in a fingerprint.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` is no part of a fingerprint: equal amounts may differ in their last bit",
+        label = "a float",
+        note = "make it an integer, such as cents in a `u64`",
+        note = "for numbers with the same bits, end the path with `.to_bits()`"
+    )]
+    ExactPayload;
+
     /// Asked of sequences of floats.
     #[diagnostic::on_unimplemented(
         message = "`{Self}` is no part of a key: equal amounts may differ in their last bit",
@@ -180,30 +189,46 @@ pub fn part<T: ?Sized>(value: &T) -> Part<'_, T> {
 
 /// A value for a fingerprint, to be checked. It may be an `Option`: without a value the payload is another one.
 pub fn payload<T: ?Sized>(value: &T) -> Payload<'_, T> {
-    Payload(Part::new(value))
+    Payload(FloatPayload(Part::new(value)))
 }
 
-/// A value for a fingerprint.
-pub struct Payload<'a, T: ?Sized>(Part<'a, T>);
+macro_rules! payloads {
+    ($($name:ident before $next:ident),*) => {$(
+        /// A value for a fingerprint.
+        pub struct $name<'a, T: ?Sized>($next<'a, T>);
 
-impl<T: ?Sized> fmt::Debug for Payload<'_, T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Payload")
-    }
+        impl<T: ?Sized> fmt::Debug for $name<'_, T> {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(stringify!($name))
+            }
+        }
+
+        impl<'a, T: ?Sized> Deref for $name<'a, T> {
+            type Target = $next<'a, T>;
+
+            fn deref(&self) -> &$next<'a, T> {
+                &self.0
+            }
+        }
+    )*};
 }
 
-impl<'a, T: ?Sized> Deref for Payload<'a, T> {
-    type Target = Part<'a, T>;
-
-    fn deref(&self) -> &Part<'a, T> {
-        &self.0
-    }
-}
+payloads!(Payload before FloatPayload, FloatPayload before Part);
 
 impl<'a, K: KeyPart> Payload<'a, Option<K>> {
     /// The value that may be missing.
     pub fn __idempotent_checked(&self) -> OptionalPart<'a, K> {
-        OptionalPart::new(self.0.value())
+        OptionalPart::new(self.value())
+    }
+}
+
+impl<T: Float + ?Sized> FloatPayload<'_, T> {
+    /// Reports a float.
+    pub fn __idempotent_checked(&self) -> &'static ()
+    where
+        T: ExactPayload,
+    {
+        &()
     }
 }
 

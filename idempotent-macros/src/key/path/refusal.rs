@@ -146,7 +146,10 @@ impl Reader<'_> {
             Expr::Cast(cast) => {
                 let (as_token, ty) = (&cast.as_token, &cast.ty);
                 let path = self.whole(&source(&cast.expr));
-                let help = format!("all integers are keys: `{path}`");
+                let help = format!(
+                    "all integers are keys, and so is an enum with \
+                     `#[derive(idempotent_runtime::KeyPart)]`: `{path}`"
+                );
                 mistake(quote!(#as_token #ty), format!("`{name}` cannot cast"), help)
             }
             Expr::Call(call) if call.args.is_empty() => mistake(
