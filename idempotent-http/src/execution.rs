@@ -122,7 +122,7 @@ where
     R: Body<Data = Bytes>,
 {
     // Larger responses would not be kept, so they are not read whole.
-    let most = settings.instance.config().max_value_bytes;
+    let most = settings.instance.read_config(|config| config.max_value_bytes);
     let limit = settings.max_response_bytes.min(most);
     let (parts, body, length) = match sort(settings, response, limit) {
         Sorted::Kept(parts, body, length) => (parts, body, length),
