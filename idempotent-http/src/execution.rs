@@ -46,7 +46,7 @@ where
 pub(crate) struct Keyed<S> {
     pub(crate) settings: Arc<Settings>,
     pub(crate) inner: S,
-    pub(crate) parts: Parts,
+    pub(crate) parts: Box<Parts>,
     pub(crate) body: Whole,
     pub(crate) place: Ambient,
     pub(crate) new_key: Option<NewKey>,
@@ -82,13 +82,14 @@ where
     ) -> impl Future<Output = Ran<R, S::Error>> + Send {
         let Keyed { settings, mut inner, parts, body, place, new_key, handled } = request;
         let answers = answers::<R, S::Error>(&settings);
-        let request = Request::from_parts(parts, RequestBody::read(body));
         // Boxed, because the future is large and moved several times.
         let handler = Box::pin(ambient::scope(place, async move {
             let _handled = handled;
             if let Some(new_key) = new_key {
                 new_key.starts();
             }
+            // Put together here: the future keeps room for what it is made of to its end.
+            let request = Request::from_parts(*parts, RequestBody::read(body));
             let response = inner.call(request).await.map_err(NoAnswer::Failed)?;
             respond(&settings, response).await
         }));
@@ -121,7 +122,7 @@ where
     R: Body<Data = Bytes>,
 {
     // Larger responses would not be kept, so they are not read whole.
-    let most = settings.instance.config().max_value_bytes;
+    let most = settings.instance.read_config(|config| config.max_value_bytes);
     let limit = settings.max_response_bytes.min(most);
     let (parts, body, length) = match sort(settings, response, limit) {
         Sorted::Kept(parts, body, length) => (parts, body, length),

@@ -51,6 +51,10 @@ pub(crate) struct HandlerEnd(Arc<Ends>);
 impl Drop for ClientEnd {
     fn drop(&mut self) {
         let Ends { orphans, state } = &*self.0;
+        // Mostly the handler has ended: the count, which all threads share, is left alone.
+        if state.load(SeqCst) == ENDED {
+            return;
+        }
         // Counted before the handler can see it, so that the count never goes below zero.
         orphans.0.fetch_add(1, SeqCst);
         if state.compare_exchange(BOTH, ORPHANED, SeqCst, SeqCst).is_err() {

@@ -110,8 +110,11 @@ where
     R::Error: Send,
 {
     // Not an async function, whose future would hold the arguments twice.
-    let (mut parts, body) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let dialect = Dialect::of(&parts.headers);
+    // Boxed, because a future keeps room for its arguments to its end: without the head of the request, this one and
+    // that of the handler are small enough for the fast path of common allocators, which ends at a kilobyte.
+    let mut parts = Box::new(parts);
     async move {
         // Refusals before an operation are reported here, later ones by the operation.
         let call = PendingCall::new(&settings.operation);
@@ -131,7 +134,7 @@ where
             (_, key) => {
                 call.hand_over();
                 // Boxed, so that this path does not enlarge the future of guarded requests.
-                let request = Request::from_parts(parts, body.into_body());
+                let request = Request::from_parts(*parts, body.into_body());
                 let place = place(key, scope.as_deref());
                 let pass = Box::pin(execution.pass(Unkeyed { settings, inner, request }));
                 return ambient::scope(place, pass).await;
@@ -141,21 +144,25 @@ where
             Ok(body) => body,
             Err(unread) => return refuse(call, &unread.problem("keyed requests"), &parts),
         };
-        let identity = Identity::of(&settings, &parts, &key, scope.as_deref());
-        let admitted = match &settings.quota {
-            None => Ok(None),
-            // Boxed, so that it does not enlarge the future of requests that are not counted.
-            Some(quota) => Box::pin(quota::admit(quota, &settings, &identity)).await,
-        };
-        let new_key = match admitted {
-            Ok(new_key) => new_key,
-            Err(problem) => return refuse(call, &problem, &parts),
-        };
         let may_start = settings.may_start_handlers();
-        // The comparison of payloads may be a function of the user's.
-        let operation = || operation(&settings, &identity, &parts, body.bytes());
-        let Ok(mut operation) = catch_unwind(AssertUnwindSafe(operation)) else {
-            return refuse(call, &hook_panicked("payload"), &parts);
+        // In a block, so that what ends with it is not kept in the future of the handler.
+        let (new_key, mut operation) = {
+            let identity = Identity::of(&settings, &parts, &key, scope.as_deref());
+            let admitted = match &settings.quota {
+                None => Ok(None),
+                // Boxed, so that it does not enlarge the future of requests that are not counted.
+                Some(quota) => Box::pin(quota::admit(quota, &settings, &identity)).await,
+            };
+            let new_key = match admitted {
+                Ok(new_key) => new_key,
+                Err(problem) => return refuse(call, &problem, &parts),
+            };
+            // The comparison of payloads may be a function of the user's.
+            let operation = || operation(&settings, &identity, &parts, body.bytes());
+            match catch_unwind(AssertUnwindSafe(operation)) {
+                Ok(operation) => (new_key, operation),
+                Err(_) => return refuse(call, &hook_panicked("payload"), &parts),
+            }
         };
         call.hand_over();
         if !may_start {
@@ -163,14 +170,15 @@ where
         }
         let head = settings.refusals.remember(&parts);
         let (client, handled) = settings.orphans.exchange();
-        let ran = {
+        let running = {
             let place = place(Some(key), scope.as_deref());
             let (is_scoped, is_transacted) = (place.scope.is_some(), X::IS_TRANSACTED);
             parts.extensions.insert(Guarded { is_scoped, is_transacted });
             let settings = Arc::clone(&settings);
-            let keyed = Keyed { settings, inner, parts, body, place, new_key, handled };
-            catch_panic(pin!(execution.run(operation, keyed))).await
+            execution
+                .run(operation, Keyed { settings, inner, parts, body, place, new_key, handled })
         };
+        let ran = catch_panic(pin!(running)).await;
         drop(client);
         answer(ran, X::refusal, |problem| {
             let overloaded = overloaded();

@@ -232,13 +232,15 @@ fn reports(slot: &ReportSlot) -> MutexGuard<'_, Reports> {
 }
 
 /// Leaves the end of a call for [`reported`], and its refusal for the body around it.
-pub(crate) fn report(report: CallReport) {
+pub(crate) fn report(report: CallReport, audience: Audience) {
     if let Some(kind) = report.refusal
         && Disposition::of(kind, report.retry_after).is_retry()
     {
         call_refused();
     }
-    let _ = REPORT.try_with(|slot| reports(slot).last = Some(report));
+    if audience == Audience::Adapter {
+        let _ = REPORT.try_with(|slot| reports(slot).last = Some(report));
+    }
 }
 
 /// A call is prepared, with a mode and a retention unless its options are invalid.
@@ -261,15 +263,24 @@ pub(crate) fn report_retention(chosen: Duration) {
     });
 }
 
-/// A call begins.
-pub(crate) fn call_begins() {
-    let _ = REPORT.try_with(|slot| {
+/// Listener to the end of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// The adapter that makes the call by [`reported`].
+    Adapter,
+    Nobody,
+}
+
+/// A call begins. Returns who is to be told of its end.
+pub(crate) fn call_begins() -> Audience {
+    let told = REPORT.try_with(|slot| {
         let mut reports = reports(slot);
         // One beside another, such as in a `join!`, is in the body of none.
         let is_outermost = reports.open == 0 || enclosing().is_none();
         reports.made += u32::from(is_outermost);
         reports.open += 1;
     });
+    if told.is_ok() { Audience::Adapter } else { Audience::Nobody }
 }
 
 /// A call has ended.

@@ -7,6 +7,7 @@ mod manual;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use manual::Manual;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
@@ -63,9 +64,32 @@ impl Clock {
 
     pub(crate) fn now(&self) -> Moment {
         match &self.0 {
-            Source::System => Moment(nanos(origin().instant.elapsed())),
+            Source::System => {
+                STANDS_AT.get().unwrap_or_else(|| Moment(nanos(origin().instant.elapsed())))
+            }
             #[cfg(any(test, feature = "testing"))]
             Source::Manual(manual) => manual.now(),
+        }
+    }
+
+    /// Calls a local store at `moment`, which was read on this clock just before: a store on the same clock takes it for
+    /// the time, and does not read it again. `work` must not wait.
+    pub(crate) fn standing_at<R>(&self, moment: Moment, work: impl FnOnce() -> R) -> R {
+        /// Lets time go on, also after a panic.
+        struct GoesOn;
+        impl Drop for GoesOn {
+            fn drop(&mut self) {
+                STANDS_AT.set(None);
+            }
+        }
+        match &self.0 {
+            Source::System => {
+                STANDS_AT.set(Some(moment));
+                let _goes_on = GoesOn;
+                work()
+            }
+            #[cfg(any(test, feature = "testing"))]
+            Source::Manual(_) => work(),
         }
     }
 
@@ -97,6 +121,11 @@ impl Clock {
             Source::Manual(manual) => Sleep(Timer::Manual(manual.sleep_until(moment))),
         }
     }
+}
+
+thread_local! {
+    /// The time on the system's clock while a local store is asked in this thread.
+    static STANDS_AT: Cell<Option<Moment>> = const { Cell::new(None) };
 }
 
 /// Wall and monotonic time of the first use of the clock in this process.
@@ -156,6 +185,18 @@ mod tests {
         assert_eq!(clock.now(), before);
         manual.advance(Duration::from_millis(5));
         assert_eq!(clock.now().since(before), Duration::from_millis(5));
+    }
+
+    #[test]
+    fn the_clock_stands_for_one_call_and_goes_on_after_a_panic() {
+        let clock = Clock::system();
+        let before = clock.now();
+        let other = Clock::system();
+        assert_eq!(clock.standing_at(before, || other.now()), before);
+        assert!(clock.now() > before);
+        let panicked = std::panic::catch_unwind(|| clock.standing_at(before, || panic!("store")));
+        assert!(panicked.is_err());
+        assert!(clock.now() > before);
     }
 
     #[tokio::test]

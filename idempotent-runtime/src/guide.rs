@@ -52,6 +52,7 @@ pub mod coming_from {}
 pub mod configuration {}
 
 /// [decision 17]: crate::guide#files-of-the-repository
+/// [decision 37]: crate::guide#files-of-the-repository
 /// [redis#round-trips]: crate::guide::redis#round-trips
 #[cfg_attr(doc, doc = include_str!("../guide/costs.md"))]
 pub mod costs {}

@@ -127,6 +127,12 @@ impl Idempotency {
         self.0.config.load_full()
     }
 
+    /// Reads the configuration, without the reference that [`config`](Self::config) takes, which threads count together.
+    #[doc(hidden)]
+    pub fn read_config<R>(&self, read: impl FnOnce(&Config) -> R) -> R {
+        read(&self.0.config.load())
+    }
+
     /// Replaces the configuration. Calls that have begun keep the one they began with.
     ///
     /// `cleanup_interval` is read once, when the instance is built.

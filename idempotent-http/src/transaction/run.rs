@@ -52,7 +52,7 @@ where
             let is_ready = calls == 0;
             calls += 1;
             let slot = TransactionSlot::new(lent);
-            let mut parts = parts.clone();
+            let mut parts = http::request::Parts::clone(&parts);
             parts.extensions.insert(slot.clone());
             let request = Request::from_parts(parts, RequestBody::read(body.clone()));
             let (settings, new_key) = (Arc::clone(&settings), new_key.take());

@@ -39,12 +39,8 @@ impl RecordKey {
             return Err(InvalidKey::TooLong { bytes: key.len() });
         }
         // Composed in a reused buffer, so that a key costs one allocation.
-        SCRATCH.with_borrow_mut(|text| {
-            text.clear();
-            push_name(text, prefix);
-            text.push('|');
-            push_name(text, operation);
-            text.push('|');
+        SCRATCH.with_borrow_mut(|scratch| {
+            let text = scratch.begin(prefix, operation);
             if !scope.is_empty() {
                 push_part(text, scope.ambient);
                 text.push('|');
@@ -108,7 +104,41 @@ impl Scope<'_> {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<String> = const { RefCell::new(String::new()) };
+    static SCRATCH: RefCell<Scratch> =
+        const { RefCell::new(Scratch { text: String::new(), plain: None }) };
+}
+
+/// A buffer for keys, which holds the last one that was composed in it.
+struct Scratch {
+    text: String,
+    /// The lengths of the prefix and the operation that the text begins with, if neither was escaped.
+    plain: Option<(usize, usize)>,
+}
+
+impl Scratch {
+    /// The buffer with prefix and operation in it, each with its bar. They stay there from one key to the next: a thread
+    /// mostly makes keys of the same few functions.
+    fn begin(&mut self, prefix: &str, operation: &str) -> &mut String {
+        let Self { text, plain } = self;
+        let lengths = (prefix.len(), operation.len());
+        let head = prefix.len() + operation.len() + 2;
+        let is_there = |text: &str| {
+            let operation_at = prefix.len() + 1;
+            text.as_bytes().starts_with(prefix.as_bytes())
+                && text.as_bytes()[operation_at..].starts_with(operation.as_bytes())
+        };
+        if *plain == Some(lengths) && is_there(text) {
+            text.truncate(head);
+            return text;
+        }
+        text.clear();
+        push_name(text, prefix);
+        text.push('|');
+        push_name(text, operation);
+        text.push('|');
+        *plain = (text.len() == head).then_some(lengths);
+        text
+    }
 }
 
 /// The hash tag that a text begins with, as a cluster reads it.
@@ -186,6 +216,27 @@ mod tests {
         let own = Scope { ambient: "", own: "7" };
         assert_eq!(compose("o", ambient, "42"), "p:|o|7||42");
         assert_eq!(compose("o", own, "42"), "p:|o||7|42");
+    }
+
+    #[test]
+    fn a_key_does_not_depend_on_the_key_before_it() {
+        let names = ["", "a", "b", "ab", "a|b", "a\\", "aa"];
+        for (before, after) in names.iter().flat_map(|a| names.iter().map(move |b| (a, b))) {
+            for prefix in ["", "p:", "p|", "a"] {
+                compose_with(prefix, before, "1");
+                let after_another = compose_with(prefix, after, "2");
+                SCRATCH.with_borrow_mut(|scratch| scratch.plain = None);
+                assert_eq!(after_another, compose_with(prefix, after, "2"));
+                // The same bytes, with the border between the two elsewhere.
+                compose_with("a", "ab", "1");
+                assert_eq!(compose_with("aa", "b", "1"), "aa|b|1");
+            }
+        }
+    }
+
+    fn compose_with(prefix: &str, operation: &str, key: &str) -> String {
+        let key = RecordKey::compose(prefix, operation, Scope::default(), key).unwrap();
+        key.as_str().to_owned()
     }
 
     #[test]

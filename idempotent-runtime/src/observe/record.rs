@@ -4,7 +4,7 @@
 use super::Ending;
 #[cfg(feature = "metrics")]
 use super::names;
-use crate::ambient::{self, CallReport};
+use crate::ambient::{self, Audience, CallReport};
 use crate::error::Error;
 use crate::key::RecordKey;
 use crate::operation_name::OperationName;
@@ -35,12 +35,13 @@ impl fmt::Display for LoggedKey<'_> {
 pub(crate) struct CallEnd {
     operation: OperationName,
     ending: Option<Ending>,
+    /// Looked up once, when the call begins: most calls are made without an adapter that looks.
+    audience: Audience,
 }
 
 impl CallEnd {
     pub(crate) fn new(operation: OperationName) -> Self {
-        ambient::call_begins();
-        Self { operation, ending: None }
+        Self { operation, ending: None, audience: ambient::call_begins() }
     }
 
     pub(crate) fn ends(&mut self, ending: Ending) {
@@ -56,9 +57,16 @@ impl CallEnd {
         self.reports(CallReport::refused(error));
     }
 
+    /// The attempt that ran the body, and whether its answer is in the store, after the end of the call.
+    pub(crate) fn of_attempt(&self, number: u32, is_unrecorded: bool) {
+        if self.audience == Audience::Adapter {
+            ambient::report_attempt(number, is_unrecorded);
+        }
+    }
+
     fn reports(&mut self, report: CallReport) {
         self.ending = Some(report.ending);
-        ambient::report(report);
+        ambient::report(report, self.audience);
     }
 }
 
@@ -69,9 +77,11 @@ impl Drop for CallEnd {
         });
         // Known before the body ran, which may have made calls of its own since; or not known yet.
         if self.ending.is_none() || ending == Ending::Unprotected {
-            ambient::report(CallReport::new(ending));
+            ambient::report(CallReport::new(ending), self.audience);
         }
-        ambient::call_ended();
+        if self.audience == Audience::Adapter {
+            ambient::call_ended();
+        }
         ended(&self.operation, ending);
     }
 }

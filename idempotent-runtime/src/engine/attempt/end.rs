@@ -74,13 +74,21 @@ impl End {
 
     /// The same as the protocol takes it.
     pub(super) fn progress(&self, state: &AttemptState) -> Progress {
+        // Only an answer asks: the clock is not read for anything else.
+        let if_gone = match self {
+            Self::Complete { .. } => if_gone(state),
+            _ => IfGone::Leave,
+        };
+        self.progress_with(state, if_gone)
+    }
+
+    /// The same, with this treatment of a record that is gone.
+    pub(super) fn progress_with(&self, state: &AttemptState, if_gone: IfGone) -> Progress {
         let (retention, binding) = (state.retention, state.binding());
         match self {
-            Self::Complete { value, retention } => Progress::Completed {
-                value: value.clone(),
-                retention: *retention,
-                if_gone: if_gone(state),
-            },
+            Self::Complete { value, retention } => {
+                Progress::Completed { value: value.clone(), retention: *retention, if_gone }
+            }
             Self::Committed { value, retention } => Progress::Completed {
                 value: value.clone(),
                 retention: *retention,
@@ -95,6 +103,6 @@ impl End {
 
 /// The treatment of a record that is gone. Without its lease an attempt does not know which others
 /// have run since, and what became of their answers.
-fn if_gone(state: &AttemptState) -> IfGone {
+pub(super) fn if_gone(state: &AttemptState) -> IfGone {
     if state.is_over() { IfGone::Leave } else { IfGone::Rewrite }
 }

@@ -86,8 +86,8 @@ impl<'a> AttemptGuard<'a> {
     pub(crate) fn new(instance: ArcRef<'a, Instance>, granted: Granted) -> Self {
         let Granted { operation, key, id, terms, choices, copies, mut waiters, permit } = granted;
         let parent = enclosing().map(|around| Arc::clone(around.state()));
-        let state = AttemptState::new(operation, key, id, &terms, instance.identity(), parent);
-        let state = Arc::new(state);
+        let identity = instance.identity();
+        let state = Arc::new(AttemptState::new(operation, key, id, &terms, identity, parent));
         if let Some(permit) = permit {
             permit.runs();
             state.runs_with(permit);

@@ -1,6 +1,6 @@
 //! Records how attempts end, in the foreground, in the background, and after their caller has gone.
 
-use super::end::{End, Worth};
+use super::end::{End, Worth, if_gone};
 use super::faults::{not_local, not_recorded_yet};
 use super::instance::Instance;
 use super::pending_begin::Copies;
@@ -11,7 +11,7 @@ use super::waiters::MaybeWaiters;
 use crate::backoff::Backoff;
 use crate::clock::Moment;
 use crate::observe::{self, StoreTimer, names};
-use crate::protocol::{Begun, Failure, StoreExt as _, Update, Updated};
+use crate::protocol::{Begun, Failure, IfGone, StoreExt as _, Update, Updated};
 use crate::race::{First, race};
 use crate::store::future::all;
 use crate::store::{Answer, StoreError, StoreErrorKind, StoreFuture, Verb};
@@ -260,7 +260,17 @@ pub(crate) fn record_local(
 ) -> Option<Updated> {
     let timer = StoreTimer::start(&end.verb());
     let forget = Forget { instance, state };
-    let Ok(Ok(answer)) = send(instance, state, end).now() else {
+    // Whether the lease is over takes a look at the clock, and matters only if the record is gone, which it seldom is.
+    let left = end.progress_with(state, IfGone::Leave);
+    let answer = match instance.store.update(&state.key, state.id(), left).now() {
+        Ok(Ok(Updated::Gone))
+            if matches!(end, End::Complete { .. }) && if_gone(state) == IfGone::Rewrite =>
+        {
+            send(instance, state, end).now()
+        }
+        answer => answer,
+    };
+    let Ok(Ok(answer)) = answer else {
         // Tried again under this lease.
         std::mem::forget(forget);
         return None;

@@ -103,6 +103,8 @@ pub(crate) struct Terms {
 }
 
 impl AttemptState {
+    // Inlined, so that it is made where it is copied from into its `Arc`: it is large.
+    #[inline(always)]
     pub(crate) fn new(
         operation: OperationName,
         key: RecordKey,

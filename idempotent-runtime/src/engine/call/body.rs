@@ -95,6 +95,10 @@ impl<F: Future> Future for Body<F> {
             if let Some(body) = this.future.as_mut().as_pin_mut() {
                 polled = body.poll(context);
             }
+            if polled.is_ready() {
+                // Here, where its surroundings are in place: they need not be entered once more.
+                this.future.set(None);
+            }
         };
         match this.surroundings {
             None => match enclosing() {
@@ -107,8 +111,10 @@ impl<F: Future> Future for Body<F> {
                 poll_once(current.clone().scope(Polled(&mut poll)), context);
             }
         }
-        if polled.is_ready() {
-            self.clear();
+        if polled.is_ready()
+            && let Some(Surroundings { timer, .. }) = this.surroundings.take()
+        {
+            timer.stop();
         }
         polled
     }

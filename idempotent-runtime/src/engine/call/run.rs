@@ -135,7 +135,7 @@ pub(super) fn conclude<T, E>(
 ) -> Result<Outcome<T>, E> {
     let answer = answer_of(attempt, answers, answer, ended, end);
     let is_unrecorded = matches!(&answer, Ok(outcome) if outcome.recorded == Recorded::NotYet);
-    ambient::report_attempt(attempt.state().id().number, is_unrecorded);
+    end.of_attempt(attempt.state().id().number, is_unrecorded);
     answer
 }
 

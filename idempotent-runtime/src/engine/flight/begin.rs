@@ -9,9 +9,10 @@ use crate::engine::attempt::{BeginFuture, Copies, PendingBegin};
 use crate::engine::resend::Resend;
 use crate::observe::StoreTimer;
 use crate::options::Policy;
-use crate::protocol::{BeginRequest, Begun, StoreExt as _, execute_owned};
+use crate::protocol::table::Step;
+use crate::protocol::{BeginRequest, Begun, Expected, Request, StoreExt as _, execute_owned};
 use crate::race::{First, race};
-use crate::store::{StoreError, StoreErrorKind, Token, Verb};
+use crate::store::{Found, Head, State, StoreError, StoreErrorKind, Token, Verb, WhenFull};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,14 +37,55 @@ impl BeginAnswer {
     }
 }
 
-/// Asks a local store, which answers at once.
+/// Asks a local store, which answers at once. `now` was read just before.
 pub(crate) fn begin_local(call: &Prepared<'_>, now: Moment) -> Result<Begun, StoreError> {
     let timer = StoreTimer::start(&Verb::Begin);
-    let request = call.request(Token::random(), now);
-    let answer = call.engine().store.execute(&call.key, request).now();
+    let engine = call.engine();
+    let request = LocalBegin(call.request(Token::NOBODY, now));
+    let answer = engine.clock.standing_at(now, || engine.store.execute(&call.key, request).now());
     let answer = answer.unwrap_or_else(|_| Err(not_local()));
     timer.answered(&answer);
     answer
+}
+
+/// A `begin` that gets its token when the record does not answer it: a local store decides while the record is locked,
+/// and most calls of some services are replays.
+struct LocalBegin(BeginRequest);
+
+impl Request for LocalBegin {
+    type Answer = Begun;
+
+    fn verb(&self) -> Verb {
+        self.0.verb()
+    }
+
+    fn expects(&self) -> Expected {
+        self.0.expects()
+    }
+
+    #[inline(always)]
+    fn step(&self, found: Option<Found>) -> Step<Begun> {
+        let is_answered = found
+            .as_ref()
+            .is_some_and(|found| matches!(found.head.state, State::Succeeded | State::FailedFinal));
+        match is_answered {
+            // No answer of theirs looks at the token.
+            true => self.0.step(found),
+            false => BeginRequest { token: Token::random(), ..self.0 }.step(found),
+        }
+    }
+
+    fn depends_on_life(&self, head: &Head) -> bool {
+        self.0.depends_on_life(head)
+    }
+
+    fn when_full(&self) -> WhenFull {
+        self.0.when_full()
+    }
+
+    fn relies_on_record(answer: &Begun) -> bool {
+        BeginRequest::relies_on_record(answer)
+    }
 }
 
 /// Asks the store. If this future is dropped, what it sent is released or carried on by another.

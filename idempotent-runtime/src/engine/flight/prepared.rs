@@ -29,7 +29,8 @@ pub(crate) struct Prepared<'a> {
     pub(crate) key: RecordKey,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) policy: Policy,
-    /// The moment of the call: its `wait` counts from here.
+    /// The moment of the call: its `wait` counts from here. A local store takes it for the time of its first decision, so
+    /// a call is prepared within its first poll.
     pub(crate) called_at: Moment,
 }
 

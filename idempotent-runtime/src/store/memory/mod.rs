@@ -23,7 +23,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::sync::{Mutex, MutexGuard, RandomState, lock, shards};
 use budget::{Budget, Tally};
 use entry::Entry;
-use shard::{Shard, Swept};
+use shard::{Place, Shard, Swept};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::time::Duration;
@@ -195,13 +195,14 @@ impl MemoryStore {
         for _ in 0..ROOM_TRIES {
             let mut opened = self.open(key);
             opened.shard.sweep(opened.now, shard::SWEEP_ON_ACCESS, &self.budget);
-            let entry = opened.shard.find(opened.hash, key);
+            let place = opened.shard.place(opened.hash, key);
+            let entry = place.and_then(|place| opened.shard.entry(place));
             let living = entry.and_then(|entry| Some((entry, entry.life(opened.now)?)));
             let mut next = decide(living);
             let Some(next) = &mut next else { return Ok(Decided::Done) };
             let may_refuse = matches!(next, Next::Put { when_full: WhenFull::Refuse, .. });
             if entry.is_some() || !may_refuse || self.budget.admits(&opened.shard.tally, key) {
-                return Ok(opened.write(key, next));
+                return Ok(opened.write(place, key, next));
             }
             drop(opened);
             if !self.make_room(key) {
@@ -243,12 +244,13 @@ impl Opened<'_> {
 
     /// Writes `next`, of which it takes the value, and wakes those who watch the record if it is no
     /// longer processed.
-    fn write(mut self, key: &RecordKey, next: &mut Next) -> Decided {
+    fn write(mut self, place: Option<Place>, key: &RecordKey, next: &mut Next) -> Decided {
         let budget = &self.store.budget;
         let (decided, watchers) = match next {
             Next::Put { head, value, ttl, .. } => {
                 let life = (self.now, *ttl);
-                let decided = self.shard.put(self.hash, key, head, life, value.take(), budget);
+                let named = (self.hash, key);
+                let decided = self.shard.put(place, named, head, life, value.take(), budget);
                 let watchers = match head.state {
                     State::Processing => None,
                     _ => self.shard.take_watchers(key),

@@ -5,10 +5,9 @@ use super::entry::{Entry, value_cost};
 use super::expiry::Expiry;
 use crate::clock::Moment;
 use crate::key::RecordKey;
-use crate::store::{Decided, Head, Value, Watch};
+use crate::store::{Decided, Head, State, Value, Watch};
 use crate::sync::Notify;
 use hashbrown::HashTable;
-use hashbrown::hash_table::Entry as Slot;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -40,11 +39,16 @@ pub(super) enum Swept {
     More { removed: u64 },
 }
 
+/// The place of an entry in its table, while the shard stays locked and nothing else changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place(usize);
+
 impl Shard {
+    /// Writes the record at `place`, or a new one if there is none with this key.
     pub(super) fn put(
         &mut self,
-        hash: u64,
-        key: &RecordKey,
+        place: Option<Place>,
+        (hash, key): (u64, &RecordKey),
         head: &Head,
         (now, ttl): (Moment, Duration),
         value: Option<Value>,
@@ -57,22 +61,27 @@ impl Shard {
             true => Decided::Done,
             false => Decided::DoneWithoutValue,
         };
-        let is_key = |(known, entry): &Boxed| *known == hash && entry.is_key(key);
-        let entry = match self.table.entry(hash, is_key, moved(&self.moves)) {
-            Slot::Occupied(slot) => {
-                let entry = &mut slot.into_mut().1;
+        // An attempt ends within its lease, as a rule. Its record is looked at when an answer would expire that it gave
+        // at once, so that its end brings nothing forward.
+        let due = match head.state {
+            State::Processing => now.after(ttl.saturating_sub(head.attempt.claim.lease())),
+            _ => expires,
+        };
+        let known = place.and_then(|Place(bucket)| self.table.get_bucket_mut(bucket));
+        let entry = match known {
+            Some((_, entry)) => {
                 let before = entry.cost();
                 entry.update(head, expires, kept);
                 budget.resize(&mut self.tally, before, entry.cost());
                 entry
             }
-            Slot::Vacant(slot) => {
+            None => {
                 let entry = Box::new(Entry::new(key.clone(), head, expires, kept));
                 budget.add(&mut self.tally, entry.cost());
-                &mut slot.insert((hash, entry)).into_mut().1
+                &mut self.table.insert_unique(hash, (hash, entry), moved(&self.moves)).into_mut().1
             }
         };
-        let bucket = Expiry::bucket(expires).min(Expiry::horizon(now));
+        let bucket = Expiry::bucket(due).min(Expiry::horizon(now));
         if bucket < entry.scheduled {
             entry.scheduled = bucket;
             self.expiry.schedule(bucket, hash);
@@ -194,9 +203,17 @@ impl Shard {
     }
 
     pub(super) fn find(&self, hash: u64, key: &RecordKey) -> Option<&Entry> {
-        self.table
-            .find(hash, |(known, entry)| *known == hash && entry.is_key(key))
-            .map(|(_, entry)| &**entry)
+        self.entry(self.place(hash, key)?)
+    }
+
+    /// The place of the record, if there is one.
+    pub(super) fn place(&self, hash: u64, key: &RecordKey) -> Option<Place> {
+        let is_key = |(known, entry): &Boxed| *known == hash && entry.is_key(key);
+        self.table.find_bucket_index(hash, is_key).map(Place)
+    }
+
+    pub(super) fn entry(&self, Place(bucket): Place) -> Option<&Entry> {
+        self.table.get_bucket(bucket).map(|(_, entry)| &**entry)
     }
 
     /// A number that is another one once entries have changed their places.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 const LEASE: Duration = Duration::from_secs(30);
-/// Beyond the last bucket in use, so that completing does not bring an expiry forward.
+/// Beyond the last bucket in use.
 const LONG: Duration = Duration::from_secs(2 * 3_600);
-/// Completing brings an expiry forward by the lease.
+/// Within the buckets in use.
 const SHORT: Duration = Duration::from_secs(300);
 
 fn bench(options: MemoryOptions) -> (MemoryStore, Arc<Manual>) {
@@ -36,7 +36,8 @@ fn put_answer(store: &MemoryStore, shard: usize, number: usize) {
     let request = asking(LEASE);
     let head = Head { attempt: request.first_attempt(), state: State::Succeeded };
     let life = (store.clock.now(), LEASE);
-    lock(&store.shards[shard]).put(number as u64, &key, &head, life, None, &store.budget);
+    let mut shard = lock(&store.shards[shard]);
+    shard.put(None, (number as u64, &key), &head, life, None, &store.budget);
 }
 
 fn asking(linger: Duration) -> BeginRequest {
@@ -50,7 +51,12 @@ fn now<T>(answer: Answer<'_, T>) -> T {
 
 /// Begins and completes `key`.
 fn answer(store: &MemoryStore, key: &RecordKey, retention: Duration) {
-    let request = asking(retention);
+    answer_sooner(store, key, retention, retention);
+}
+
+/// An answer that is kept for another time than its call said.
+fn answer_sooner(store: &MemoryStore, key: &RecordKey, linger: Duration, retention: Duration) {
+    let request = asking(linger);
     let attempt = request.first_attempt();
     assert_eq!(now(store.begin(key, &request)), Begun::Fresh(attempt));
     let completed = now(store.complete(key, &attempt, None, retention, IfGone::Rewrite));
@@ -134,13 +140,40 @@ fn answers_that_brought_their_expiry_forward_leave_little_in_the_expiry_index() 
     let options = MemoryOptions::new().max_entries(ENTRIES).evict_answers(true);
     let (store, manual) = bench(options);
     for round in 0..20 * ENTRIES {
-        answer(&store, &RecordKey::from(round.to_string().as_str()), SHORT);
+        let key = RecordKey::from(round.to_string().as_str());
+        answer_sooner(&store, &key, 2 * SHORT, SHORT);
     }
     assert_eq!(records(&store), ENTRIES);
     assert!(indexed(&store) < 10 * ENTRIES, "{} are indexed", indexed(&store));
-    manual.advance(SHORT + LEASE + Duration::from_secs(2));
+    manual.advance(2 * SHORT + Duration::from_secs(2));
     while store.sweep().more {}
     assert_eq!((records(&store), indexed(&store)), (0, 0));
+}
+
+#[test]
+fn an_attempt_that_ends_within_its_lease_is_indexed_once() {
+    let (store, manual) = bench(MemoryOptions::new());
+    let (key, retention) = (RecordKey::from("k"), 10 * LEASE);
+    let request = asking(retention);
+    let attempt = request.first_attempt();
+    assert_eq!(now(store.begin(&key, &request)), Begun::Fresh(attempt));
+    manual.advance(LEASE / 2);
+    now(store.complete(&key, &attempt, None, retention, IfGone::Rewrite));
+    assert_eq!(indexed(&store), 1);
+    manual.advance(retention + Duration::from_secs(2));
+    assert_eq!((store.sweep().expired, records(&store), indexed(&store)), (1, 0, 0));
+}
+
+#[test]
+fn an_attempt_that_never_ends_is_kept_for_its_lease_and_its_linger() {
+    let (store, manual) = bench(MemoryOptions::new());
+    let (key, linger) = (RecordKey::from("k"), 10 * LEASE);
+    assert!(matches!(now(store.begin(&key, &asking(linger))), Begun::Fresh(_)));
+    manual.advance(linger + Duration::from_secs(2));
+    assert_eq!((store.sweep().expired, indexed(&store)), (0, 1));
+    assert!(now(store.load(&key)).is_none_or(|record| record.ttl <= LEASE));
+    manual.advance(LEASE);
+    assert_eq!((store.sweep().expired, indexed(&store)), (1, 0));
 }
 
 #[test]
@@ -291,7 +324,7 @@ fn two_keys_with_one_hash_are_both_listed() {
         let head = Head { attempt: asking(LEASE).first_attempt(), state: State::Succeeded };
         let life = (store.clock.now(), LEASE);
         let mut shard = lock(&store.shards[1]);
-        shard.put(7, &RecordKey::from(key), &head, life, None, &store.budget);
+        shard.put(None, (7, &RecordKey::from(key)), &head, life, None, &store.budget);
     }
     let page = now(store.scan(&Filter::new(), None, 1));
     assert_eq!(page.records.len(), 3, "they cannot be told apart by a cursor");
