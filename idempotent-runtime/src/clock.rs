@@ -45,6 +45,11 @@ impl Moment {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
+    /// The next whole millisecond, or this moment if it is one.
+    pub(crate) fn up_to_millis(self) -> Self {
+        self.0.checked_next_multiple_of(1_000_000).map_or(Self::FAR, Self)
+    }
+
     /// The time from `earlier` to this moment; zero if `earlier` is later.
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

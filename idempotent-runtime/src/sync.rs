@@ -8,8 +8,8 @@ mod platform;
 #[cfg(all(test, shuttle))]
 pub(crate) use platform::check;
 pub(crate) use platform::{
-    Mutex, MutexGuard, Notify, OwnedNotified, RandomState, atomic, rng, run_on_thread, spawn_on,
-    thread_number,
+    Mutex, MutexGuard, Notified, Notify, OnceLock, OwnedNotified, RandomState, atomic, rng,
+    run_on_thread, spawn_on, thread_number,
 };
 use std::ops::Deref;
 

@@ -1,6 +1,6 @@
 //! Futures of attributed functions: their size grows little, and they stay `Send`.
 
-use idempotent_runtime::{Error, idempotent};
+use idempotent_runtime::{Error, Idempotency, Operation, idempotent};
 
 async fn bare(text: &str) -> Result<u64, Error> {
     tokio::task::yield_now().await;
@@ -33,6 +33,14 @@ fn the_future_grows_by_little_more_than_half_a_kilobyte_and_does_not_hold_the_bo
     assert!(size_of_val(&wrapped_large("k")) < 12_000);
     // An async function holds its arguments, and so does its body.
     assert!(size_of_val(&wrapped_large_argument(1, [0; 10_000])) < 22_000);
+}
+
+#[test]
+fn the_future_of_an_operation_holds_the_operation_once() {
+    let idem = Idempotency::in_memory().unwrap();
+    let future = idem.operation("size of an operation").key("k").run(bare("k"));
+    let overhead = size_of_val(&future) - 2 * size_of_val(&bare("k"));
+    assert!(overhead <= size_of::<Operation<'_>>() + 576, "{overhead} bytes");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use crate::options::{Extent, Options};
 use crate::plan::Plan;
 use crate::servers::{Server, find};
-use crate::{quick, report, svg};
+use crate::{quick, report, svg, waiters};
 use std::path::{Path, PathBuf};
 use tokio::runtime::{Builder, Runtime};
 
@@ -29,6 +29,11 @@ pub fn run(options: &Options) -> Result<(), String> {
         Extent::Quick => runtime.block_on(async {
             let server = Server::start(&servers[0]).await?;
             println!("{}", quick::run(&server, options.rounds.unwrap_or(11)).await?);
+            Ok(())
+        }),
+        Extent::Waiters => runtime.block_on(async {
+            let server = Server::start(&servers[0]).await?;
+            println!("{}", waiters::run(&server, options.rounds.unwrap_or(11)).await);
             Ok(())
         }),
         Extent::Usual | Extent::Full => {

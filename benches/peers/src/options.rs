@@ -6,6 +6,8 @@ use std::path::PathBuf;
 pub const USAGE: &str = "\
 scripts/bench                 everything, on every server; writes docs/benchmarks.md
 scripts/bench --quick         first executions and replays on one server, printed only
+scripts/bench --waiters       callers that wait for a body in another process, on one server,
+                              printed only
 scripts/bench --full          also 10 million records, values of 1 MB, and more rounds
 
 --servers DIR     every file of DIR whose name ends in `-server`, beside the machine's
@@ -19,6 +21,8 @@ scripts/bench --full          also 10 million records, values of 1 MB, and more 
 pub enum Extent {
     /// Two minutes: for comparing two versions of the product.
     Quick,
+    /// Seconds: callers that wait, for comparing two versions of the product.
+    Waiters,
     /// Within an hour.
     Usual,
     /// Hours.
@@ -58,6 +62,7 @@ impl Options {
             let mut value = || arguments.next().ok_or(format!("`{argument}` needs a value"));
             match argument.as_str() {
                 "--quick" => options.extent = Extent::Quick,
+                "--waiters" => options.extent = Extent::Waiters,
                 "--full" => options.extent = Extent::Full,
                 "--servers" => options.servers = Some(value()?.into()),
                 "--only" => options.only.push(value()?),
@@ -92,6 +97,11 @@ mod tests {
         assert_eq!(options.rounds, Some(3));
         assert_eq!(options.only, ["redis-8"]);
         assert_eq!(options.servers, Some(PathBuf::from("/opt")));
+    }
+
+    #[test]
+    fn one_part_is_chosen_by_its_name() {
+        assert_eq!(parse("--waiters").unwrap().extent, Extent::Waiters);
     }
 
     #[test]

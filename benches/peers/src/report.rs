@@ -174,13 +174,7 @@ fn others(server: &OnServer) -> String {
         format!("{:.1}", batches.product.median),
         batches.ratio.to_string(),
     ]);
-    table.row(vec![
-        "last of 10,000 waiters against a subscription with a local broadcast, ms; ratio of times"
-            .to_owned(),
-        format!("{:.1}", waiters.floor.median),
-        format!("{:.1}", waiters.product.median),
-        waiters.ratio.to_string(),
-    ]);
+    table.row(waiters.row());
     let _ = write!(text, "\n### {}, batches and waiters\n\n{}", server.label, table.markdown());
     text
 }

@@ -2,6 +2,7 @@
 
 use crate::servers::Server;
 use crate::statistics::Summary;
+use crate::table::Table;
 use crate::workload::{Body, Order, VALUE_BYTES, check, fresh_ids, from_json, json};
 use idempotent_runtime::store::RedisStore;
 use idempotent_runtime::{Config, Error, Idempotency, Mode};
@@ -27,6 +28,33 @@ pub struct Waiters {
     pub product: Summary,
     /// The time of the product over that of the floor.
     pub ratio: Summary,
+}
+
+impl Waiters {
+    /// What is measured, the floor, the product, and their ratio, for a table.
+    pub fn row(&self) -> Vec<String> {
+        vec![
+            "last of 10,000 waiters against a subscription with a local broadcast, ms; ratio of times"
+                .to_owned(),
+            format!("{:.1}", self.floor.median),
+            format!("{:.1}", self.product.median),
+            self.ratio.to_string(),
+        ]
+    }
+}
+
+/// Measures, and returns what is to be printed.
+///
+/// # Panics
+/// The server does not answer, or a caller is not answered.
+pub async fn run(server: &Server, rounds: usize) -> String {
+    let mut table = Table::new(&["", "floor", "product", "ratio"]);
+    table.row(measure(server, rounds).await.row());
+    format!(
+        "{}, {rounds} rounds; medians, quartiles in brackets\n\n{}",
+        server.label(),
+        table.markdown()
+    )
 }
 
 /// Measures in alternating rounds.

@@ -21,7 +21,7 @@
 //! The **flight**, in which callers of one key in one process meet before a store that is not local:
 //! - `engine`: the flights of an instance beside its attempts; `prepared`: a call as the flight sees
 //!   it
-//! - `acquire`: from a call to an attempt; `flights`: leaders and followers; `participant`: a caller
+//! - `acquire`: from a call to an attempt; `flights`: leaders and followers; `alarms`: wakes followers; `participant`: a caller
 //!   in a flight; `not_granted`: the finding that followers share
 //! - `ask`: the leader asks the store until there is an answer; `begin`: sends `begin`; `grant`: from
 //!   the store's answer to an attempt; `awaited`: counts failed attempts that a call waited for

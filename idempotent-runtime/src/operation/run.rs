@@ -17,31 +17,35 @@ use serde::de::DeserializeOwned;
 use std::future::Future;
 
 impl<'a> Operation<'a> {
+    // None of these three is an `async fn`, whose future would hold the arguments twice, and none awaits another one,
+    // whose future it would hold twice.
+
     /// Runs `body` once per key. Repeat calls are answered according to the
     /// [mode](Operation::mode).
     ///
     /// # Errors
     /// The body's own error, or the reason for which the call was refused.
-    pub async fn run<T, E, F>(self, body: F) -> Result<T, E>
+    pub fn run<T, E, F>(self, body: F) -> impl Future<Output = Result<T, E>>
     where
         T: Serialize + DeserializeOwned,
         E: From<Error>,
         F: Future<Output = Result<T, E>>,
     {
-        Ok(self.run_as(AnswerPolicy::kept(), body).await?.value)
+        let mut operation = self;
+        async move { Ok(run(operation.prepare_once(), AnswerPolicy::kept(), body).await?.value) }
     }
 
     /// Like [`run`](Operation::run), and returns the origin of the value with it.
     ///
     /// # Errors
     /// The body's own error, or the reason for which the call was refused.
-    pub async fn run_detailed<T, E, F>(self, body: F) -> Result<Outcome<T>, E>
+    pub fn run_detailed<T, E, F>(self, body: F) -> impl Future<Output = Result<Outcome<T>, E>>
     where
         T: Serialize + DeserializeOwned,
         E: From<Error>,
         F: Future<Output = Result<T, E>>,
     {
-        self.run_as(AnswerPolicy::kept(), body).await
+        self.run_as(AnswerPolicy::kept(), body)
     }
 
     /// Like [`run_detailed`](Operation::run_detailed), with [`AnswerPolicy`] to choose which answers are
@@ -49,15 +53,16 @@ impl<'a> Operation<'a> {
     ///
     /// # Errors
     /// The body's own error, or the reason for which the call was refused.
-    pub async fn run_as<T, E, F>(
-        mut self,
+    pub fn run_as<T, E, F>(
+        self,
         answers: AnswerPolicy<T, E>,
         body: F,
-    ) -> Result<Outcome<T>, E>
+    ) -> impl Future<Output = Result<Outcome<T>, E>>
     where
         F: Future<Output = Result<T, E>>,
     {
-        run(self.prepare_once(), answers, body).await
+        let mut operation = self;
+        async move { run(operation.prepare_once(), answers, body).await }
     }
 
     /// Like [`run_as`](Operation::run_as), with a body that runs to its end even if the caller

@@ -19,6 +19,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::sync::futures;
 
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use tokio::sync::futures::Notified;
 
 pub(crate) type RandomState = BuildHasherDefault<DefaultHasher>;
 
@@ -55,7 +56,7 @@ impl Notify {
         Self::default()
     }
 
-    pub(crate) fn notified(&self) -> futures::Notified<'_> {
+    pub(crate) fn notified(&self) -> Notified<'_> {
         switch();
         self.0.notified()
     }
@@ -94,6 +95,27 @@ impl Future for OwnedNotified {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         self.notified.as_mut().poll(context)
+    }
+}
+
+/// The standard library's `OnceLock`, which the checker does not know, with a scheduling point before each use.
+#[derive(Debug)]
+pub(crate) struct OnceLock<T>(std::sync::OnceLock<T>);
+
+impl<T> OnceLock<T> {
+    pub(crate) fn new() -> Self {
+        Self(std::sync::OnceLock::new())
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        switch();
+        self.0.get()
+    }
+
+    /// `make` must not wait for another task.
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        switch();
+        self.0.get_or_init(make)
     }
 }
 

@@ -6,9 +6,9 @@ use tokio::runtime::{Handle, Runtime};
 
 pub(crate) use rand::rng;
 pub(crate) use std::hash::RandomState;
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock, atomic};
 pub(crate) use tokio::sync::Notify;
-pub(crate) use tokio::sync::futures::OwnedNotified;
+pub(crate) use tokio::sync::futures::{Notified, OwnedNotified};
 
 /// Runs `job` to its end on a thread of its own, and with it the timers and tasks of `runtime`.
 pub(crate) fn run_on_thread(

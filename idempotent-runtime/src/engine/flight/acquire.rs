@@ -12,11 +12,12 @@ use super::grant::{Acquired, grant};
 use super::not_granted::NotGranted;
 use super::participant::Participant;
 use super::prepared::Prepared;
+use crate::clock::Moment;
 use crate::config::Mode;
 use crate::engine::attempt::{AttemptState, Kept, Lookup};
 use crate::observe::{self, WaitTimer, names};
 use crate::protocol::Begun;
-use crate::race::{First, race};
+use crate::race::race;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::task::coop;
@@ -125,10 +126,18 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, rest: Rest) -> Acquired<'a>
             return Err(*found);
         }
     };
-    let acquired = match lead_at_once(call, &mut awaited) {
-        Ok(leader) => ask(call, leader, awaited).await,
-        // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.
-        Err(follower) => Box::pin(follow(call, follower, awaited)).await,
+    let acquired = 'acquired: {
+        let leader = match lead_at_once(call, &mut awaited) {
+            Ok(leader) => leader,
+            // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.
+            Err(follower) => {
+                match Box::pin(wait_for_the_lead(call, follower, &mut awaited)).await {
+                    Ok(leader) => Some(leader),
+                    Err(found) => break 'acquired Err(found),
+                }
+            }
+        };
+        ask(call, leader, awaited).await
     };
     count_timeout(call, &acquired);
     acquired
@@ -144,23 +153,10 @@ fn lead_at_once(
         return Ok(None);
     }
     let mut participant = Participant::join(call.engine(), &call.key);
-    match participant.leads_at_once(call.fingerprint, waits(call)) {
-        true => {
-            // Another one may have led before, and gone.
-            participant.tell(awaited);
-            Ok(Some(participant))
-        }
+    match participant.leads_at_once(call.fingerprint, waits(call), awaited) {
+        true => Ok(Some(participant)),
         false => Err(participant),
     }
-}
-
-async fn follow<'a>(
-    call: &Prepared<'a>,
-    participant: Participant,
-    mut awaited: Awaited,
-) -> Acquired<'a> {
-    let leader = wait_for_the_lead(call, participant, &mut awaited).await?;
-    ask(call, Some(leader), awaited).await
 }
 
 fn waits(call: &Prepared<'_>) -> Waits {
@@ -189,36 +185,54 @@ async fn wait_for_the_lead(
     awaited: &mut Awaited,
 ) -> Result<Participant, NotGranted> {
     let waits = waits(call);
-    let deadline = call.called_at.after(call.policy.wait);
+    let deadline = match waits {
+        Waits::Yes => call.called_at.after(call.policy.wait),
+        // Its leader is about to be answered.
+        Waits::No => Moment::FAR,
+    };
     let mut waiting = None;
     loop {
-        let changed = participant.changed();
-        let turn = participant.turn(call.fingerprint, waits);
-        participant.tell(awaited);
+        let woken = participant.woken();
+        let turn = participant.turn(call.fingerprint, waits, awaited);
         let gives_up = waits == Waits::Yes && awaited.is_over();
         match turn {
+            Turn::Lead(begin) => {
+                drop(woken);
+                participant.lead(begin);
+                return match gives_up {
+                    // Leaving the flight passes the lead on.
+                    true => Err(NotGranted::FailedTwice),
+                    false => Ok(participant),
+                };
+            }
             Turn::Mismatch => return Err(NotGranted::Mismatch),
             Turn::Landed(Some(
                 found @ (NotGranted::Succeeded { .. } | NotGranted::FailedFinal { .. }),
             )) => return Err(found),
-            // If it was its turn to lead, leaving the flight passes the lead on.
             _ if gives_up => return Err(NotGranted::FailedTwice),
             Turn::Landed(Some(found)) => return Err(found),
-            Turn::Landed(None) => participant = Participant::join(call.engine(), &call.key),
-            Turn::Lead(_) => return Ok(participant),
+            Turn::Landed(None) | Turn::HolderLost => {
+                drop(woken);
+                participant = Participant::join(call.engine(), &call.key);
+            }
             Turn::InFlight(lease_left) => return Err(NotGranted::InFlight { lease_left }),
-            Turn::Wait if waits == Waits::No => changed.await,
-            Turn::Wait => {
-                waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
-                let holder = participant.holder();
+            Turn::Wait(_) if participant.has_waited() => {
+                return Err(NotGranted::InFlight { lease_left: call.policy.lease });
+            }
+            Turn::Wait(holder) => {
+                let Some(armed) = woken else {
+                    drop(woken);
+                    // Armed in the next round.
+                    participant.waits_until(deadline);
+                    continue;
+                };
+                if waits == Waits::Yes {
+                    waiting.get_or_insert_with(|| WaitTimer::start(&call.operation));
+                }
                 if holder.is_some() {
                     call.engine().hear_freed();
                 }
-                let asleep = call.engine().sleep_until(deadline);
-                let news = race(changed, lost(holder));
-                if let First::Right(()) = race(news, asleep).await {
-                    return Err(NotGranted::InFlight { lease_left: call.policy.lease });
-                }
+                race(armed, lost(holder)).await;
             }
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Awaited {
 }
 
 /// The attempts that the callers of a flight wait for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenAttempts {
     /// The last one that was seen to run, here or elsewhere.
     pub(super) running: Option<u32>,

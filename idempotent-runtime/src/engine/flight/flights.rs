@@ -7,15 +7,20 @@
 //!
 //! # Locks
 //! The lock of a shard comes before that of a flight in it, and is not taken under one. Followers are
-//! notified after both are released. A follower arms [`Member::changed`] before it reads the stage,
-//! so a change in between wakes it.
+//! woken after both are released. A follower arms [`Member::woken`] before it reads the stage, so a change
+//! in between wakes it.
+//!
+//! The followers of a flight are woken at once when it lands, and there may be thousands. So what it
+//! landed with is published beside the lock, and who reads that takes no lock, not even to leave.
 
+use super::alarms::{Alarm, Alarms, wake};
 use super::awaited::{Awaited, SeenAttempts};
 use super::not_granted::NotGranted;
+use crate::clock::{Moment, Sleep};
 use crate::engine::attempt::{AttemptState, PendingBegin};
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
-use crate::sync::{Mutex, Notify, OwnedNotified, RandomState, lock, shards};
+use crate::sync::{Mutex, Notified, OnceLock, RandomState, lock, shards};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
@@ -77,6 +82,8 @@ impl Hasher for Known {
 #[derive(Debug)]
 struct Flight {
     state: Mutex<State>,
+    /// Set once, under the lock, when the flight is over and no longer in the map, if there are followers.
+    landed: OnceLock<Box<Landed>>,
 }
 
 #[derive(Debug)]
@@ -89,8 +96,8 @@ struct State {
     holder: Option<Arc<AttemptState>>,
     /// The attempts that its callers wait for, as far as they were seen.
     seen: SeenAttempts,
-    /// `None` until a caller waits for a change: in most flights none does.
-    changed: Option<Arc<Notify>>,
+    /// Those who wait for a change.
+    alarms: Alarms,
 }
 
 #[derive(Debug)]
@@ -101,8 +108,31 @@ enum Stage {
     Asking,
     /// The body of the leader runs in this process.
     Running(Option<Fingerprint>),
-    /// It is over, and the flight is no longer in the map. Without a finding, followers ask again.
-    Landed(Option<Fingerprint>, Option<NotGranted>),
+}
+
+/// The end of a flight, as its followers read it. Without a finding, they ask again.
+#[derive(Debug)]
+struct Landed {
+    fingerprint: Option<Fingerprint>,
+    found: Option<NotGranted>,
+    seen: SeenAttempts,
+}
+
+impl Landed {
+    fn turn(&self, fingerprint: Option<Fingerprint>) -> Turn {
+        match fingerprint.is_some() && fingerprint != self.fingerprint {
+            // The leader had its own payload compared; a caller with another one has to ask.
+            true => Turn::Landed(None),
+            false => Turn::Landed(self.found.as_ref().and_then(NotGranted::share)),
+        }
+    }
+}
+
+/// The followers' interest in a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    ForFollowers,
+    ForNobody,
 }
 
 /// The next step of a caller.
@@ -116,8 +146,10 @@ pub(crate) enum Turn {
     Mismatch,
     /// Answer with what the leader found; without that, ask again.
     Landed(Option<NotGranted>),
-    /// Wait for a change.
-    Wait,
+    /// Wait for a change, and for the loss of the attempt that runs in this process.
+    Wait(Option<Arc<AttemptState>>),
+    /// End the flight: the attempt that runs in this process has lost its lease, and no longer speaks for the key.
+    HolderLost,
 }
 
 impl Flights {
@@ -132,26 +164,33 @@ impl Flights {
                 let mut state = lock(&entry.get().state);
                 state.members += 1;
                 let flight = Arc::clone(entry.get());
-                Member { key, flight, at_join: state.seen, is_founder: false }
+                Member { key, flight, at_join: state.seen, alarm: None, is_founder: false }
             }
             Entry::Vacant(entry) => {
                 let (stage, seen) = (Stage::Leaderless(None), SeenAttempts::default());
-                let (in_flight, holder, changed) = (None, None, None);
-                let state = State { stage, members: 1, in_flight, holder, seen, changed };
-                let flight = Flight { state: Mutex::new(state) };
+                let (in_flight, holder, alarms) = (None, None, Alarms::default());
+                let state = State { stage, members: 1, in_flight, holder, seen, alarms };
+                let flight = Flight { state: Mutex::new(state), landed: OnceLock::new() };
                 let flight = Arc::clone(entry.insert(Arc::new(flight)));
-                Member { key, flight, at_join: seen, is_founder: true }
+                Member { key, flight, at_join: seen, alarm: None, is_founder: true }
             }
         }
     }
 
     /// Takes a caller out of its flight. A `begin` that the last one leaves behind has no owner.
     pub(crate) fn leave(&self, member: &Member) -> Option<PendingBegin> {
+        if member.flight.landed.get().is_some() {
+            // Nobody finds it any more, and nothing is left in it.
+            return None;
+        }
         let key = &member.key;
         // Under the lock of the shard, so that no caller joins a flight that is being removed.
         let mut shard = lock(self.shard(key));
         let mut state = lock(&member.flight.state);
         state.members -= 1;
+        if let Some(alarm) = &member.alarm {
+            state.alarms.leave(alarm);
+        }
         if state.members > 0 {
             return None;
         }
@@ -179,7 +218,12 @@ impl Flights {
             if let Some(number) = failed {
                 state.seen.fails(number);
             }
-            state.stage = Stage::Landed(fingerprint, found);
+            if state.members > 1 {
+                // One that has landed before has sent its followers to the store, which is as good.
+                let seen = state.seen;
+                member.flight.landed.get_or_init(|| Box::new(Landed { fingerprint, found, seen }));
+            }
+            News::ForFollowers
         });
     }
 
@@ -194,18 +238,29 @@ impl Flights {
     }
 }
 
-impl Flight {
-    /// Changes the state, and notifies those who wait for that.
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        let changed = {
-            let mut state = lock(&self.state);
-            change(&mut state);
-            // One that starts to wait after this sees the change.
-            state.changed.clone()
-        };
-        if let Some(changed) = changed {
-            changed.notify_waiters();
+impl State {
+    /// The leader was told that the key is held for so long. Only the first time is news: callers who do not wait for
+    /// the holder are refused, and the others sleep on.
+    fn is_held_for(&mut self, left: Duration) -> News {
+        match self.in_flight.replace(left) {
+            None => News::ForFollowers,
+            Some(_) => News::ForNobody,
         }
+    }
+}
+
+impl Flight {
+    /// Changes the state for a member, and notifies the others if that is news for them.
+    fn change(&self, change: impl FnOnce(&mut State) -> News) {
+        let alarms = {
+            let mut state = lock(&self.state);
+            match change(&mut state) {
+                // One that starts to wait after this sees the change.
+                News::ForFollowers => state.alarms.all(),
+                News::ForNobody => return,
+            }
+        };
+        wake(&alarms);
     }
 }
 
@@ -226,6 +281,8 @@ pub(crate) struct Member {
     flight: Arc<Flight>,
     /// The attempts that had been seen here before this caller came.
     at_join: SeenAttempts,
+    /// It waits, or has waited before it led.
+    alarm: Option<Arc<Alarm>>,
     /// It was the first one in the flight.
     is_founder: bool,
 }
@@ -241,58 +298,95 @@ impl Member {
         self.is_founder
     }
 
-    /// The next step of a caller with this fingerprint. If that is to lead, it leads from here on.
+    #[cfg(test)]
     pub(crate) fn turn(&self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
+        self.hear(fingerprint, waits, &mut Awaited::default())
+    }
+
+    /// The next step of a caller with this fingerprint, which is told what was seen of the attempts that it waits for. If
+    /// the step is to lead, it leads from here on.
+    pub(super) fn hear(
+        &self,
+        fingerprint: Option<Fingerprint>,
+        waits: Waits,
+        awaited: &mut Awaited,
+    ) -> Turn {
+        let landed = |awaited: &mut Awaited| {
+            let landed = self.flight.landed.get()?;
+            awaited.hears(landed.seen, self.at_join);
+            Some(landed.turn(fingerprint))
+        };
+        if let Some(turn) = landed(awaited) {
+            return turn;
+        }
         let mut state = lock(&self.flight.state);
-        let in_flight = state.in_flight;
-        match (&mut state.stage, in_flight) {
+        if let Some(turn) = landed(awaited) {
+            return turn;
+        }
+        awaited.hears(state.seen, self.at_join);
+        let State { stage, in_flight, holder, .. } = &mut *state;
+        match (&mut *stage, *in_flight) {
             (Stage::Leaderless(begin), _) => {
                 let begin = begin.take();
-                state.stage = Stage::Asking;
+                *stage = Stage::Asking;
                 Turn::Lead(begin)
+            }
+            (Stage::Running(_), _) if holder.as_ref().is_some_and(|holder| holder.is_lost()) => {
+                Turn::HolderLost
             }
             (Stage::Running(running), _) if differ(*running, fingerprint) => Turn::Mismatch,
             (Stage::Asking | Stage::Running(_), Some(left)) if waits == Waits::No => {
                 Turn::InFlight(left)
             }
-            (Stage::Asking | Stage::Running(_), _) => Turn::Wait,
-            // The leader had its own payload compared; a caller with another one has to ask.
-            (Stage::Landed(landed, _), _) if fingerprint.is_some() && fingerprint != *landed => {
-                Turn::Landed(None)
-            }
-            (Stage::Landed(_, found), _) => {
-                Turn::Landed(found.as_ref().and_then(NotGranted::share))
-            }
+            (Stage::Asking, _) => Turn::Wait(None),
+            (Stage::Running(_), _) => Turn::Wait(holder.clone()),
         }
-    }
-
-    /// Tells a call which of the attempts that it waits for have been seen here.
-    pub(super) fn tell(&self, awaited: &mut Awaited) {
-        awaited.hears(lock(&self.flight.state).seen, self.at_join);
     }
 
     /// The leader saw that an attempt of another process has failed.
     pub(super) fn failed_elsewhere(&self, number: u32) {
-        self.flight.change(|state| state.seen.fails(number));
+        self.flight.change(|state| {
+            state.seen.fails(number);
+            News::ForFollowers
+        });
     }
 
-    /// Resolves after the next change. To be called before [`turn`](Self::turn).
-    pub(crate) fn changed(&self) -> OwnedNotified {
+    /// This caller waits for changes from here on, until `deadline`.
+    pub(crate) fn waits_until(
+        &mut self,
+        deadline: Moment,
+        sleep_until: impl FnOnce(Moment) -> Sleep,
+    ) {
         let mut state = lock(&self.flight.state);
-        Arc::clone(state.changed.get_or_insert_default()).notified_owned()
+        self.alarm.get_or_insert_with(|| state.alarms.join(deadline, sleep_until));
+    }
+
+    /// Resolves after the next change, and when the wait is over. To be called before [`hear`](Self::hear). `None` if this
+    /// caller does not [wait](Self::waits_until).
+    pub(crate) fn woken(&self) -> Option<Notified<'_>> {
+        Some(self.alarm.as_ref()?.woken())
+    }
+
+    /// `true` if the wait is over.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.alarm.as_ref().is_some_and(|alarm| alarm.has_rung())
     }
 
     /// The leader was told that an attempt of another process holds the key.
     pub(crate) fn in_flight_elsewhere(&self, number: u32, left: Duration) {
         self.flight.change(|state| {
+            let before = state.seen;
             state.seen.runs(number);
-            state.in_flight = Some(left);
+            match state.is_held_for(left) {
+                News::ForNobody if state.seen == before => News::ForNobody,
+                _ => News::ForFollowers,
+            }
         });
     }
 
     /// The leader was told that a transaction of another process holds the key.
     pub(crate) fn held_elsewhere(&self, left: Duration) {
-        self.flight.change(|state| state.in_flight = Some(left));
+        self.flight.change(|state| state.is_held_for(left));
     }
 
     /// The leader runs the body.
@@ -300,6 +394,7 @@ impl Member {
         self.flight.change(|state| {
             state.stage = Stage::Running(fingerprint);
             state.in_flight = Some(lease);
+            News::ForFollowers
         });
     }
 
@@ -310,18 +405,13 @@ impl Member {
         state.holder = Some(Arc::clone(attempt));
     }
 
-    /// The attempt that runs in this process, if one does.
-    pub(crate) fn holder(&self) -> Option<Arc<AttemptState>> {
-        let state = lock(&self.flight.state);
-        state.holder.clone().filter(|_| matches!(state.stage, Stage::Running(_)))
-    }
-
     /// The leader goes away without an answer, and leaves its `begin` to the next one.
     pub(crate) fn step_down(&self, begin: Option<PendingBegin>) {
         self.flight.change(|state| {
             state.stage = Stage::Leaderless(begin);
             // The next leader asks for itself.
             state.in_flight = None;
+            News::ForFollowers
         });
     }
 }

@@ -1,6 +1,7 @@
 //! Callers of one key at once: one of them asks the store, the others wait for what it finds.
 
 mod acquire;
+mod alarms;
 mod ask;
 mod awaited;
 mod begin;

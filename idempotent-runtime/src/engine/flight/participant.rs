@@ -4,12 +4,13 @@ use super::awaited::Awaited;
 use super::engine::Engine;
 use super::flights::{Landing, Member, Turn, Waits};
 use super::not_granted::NotGranted;
+use crate::clock::Moment;
 use crate::engine::attempt::release::release_begin;
 use crate::engine::attempt::{AttemptState, End, PendingBegin, Waiters};
 use crate::fingerprint::Fingerprint;
 use crate::key::RecordKey;
 use crate::protocol::{Failure, Updated};
-use crate::sync::OwnedNotified;
+use crate::sync::Notified;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,50 +42,66 @@ impl Participant {
         Self { engine: Arc::clone(engine), member, role: Role::Follower, begin: None }
     }
 
-    /// Resolves after the next change. To be called before [`turn`](Self::turn).
-    pub(crate) fn changed(&self) -> OwnedNotified {
-        self.member.changed()
+    /// This caller waits for changes from here on, until `deadline`.
+    pub(super) fn waits_until(&mut self, deadline: Moment) {
+        self.member.waits_until(deadline, |moment| self.engine.sleep_until(moment));
+    }
+
+    /// Resolves after the next change, and when the wait is over. To be called before [`turn`](Self::turn). `None` if this
+    /// caller does not [wait](Self::waits_until).
+    pub(super) fn woken(&self) -> Option<Notified<'_>> {
+        self.member.woken()
+    }
+
+    /// `true` if the wait is over.
+    pub(super) fn has_waited(&self) -> bool {
+        self.member.has_waited()
     }
 
     /// Leads a flight that began with this caller. `false` if it did not, or another one was faster: the next
     /// [`turn`](Self::turn) tells what is to be done.
-    pub(crate) fn leads_at_once(&mut self, fingerprint: Option<Fingerprint>, waits: Waits) -> bool {
+    pub(super) fn leads_at_once(
+        &mut self,
+        fingerprint: Option<Fingerprint>,
+        waits: Waits,
+        awaited: &mut Awaited,
+    ) -> bool {
         if !self.member.is_founder() {
             return false;
         }
-        let turn = self.member.turn(fingerprint, waits);
-        matches!(self.leads(turn), Turn::Lead(_))
-    }
-
-    pub(crate) fn turn(&mut self, fingerprint: Option<Fingerprint>, waits: Waits) -> Turn {
-        if self.holder().is_some_and(|holder| holder.is_lost()) {
-            // It no longer speaks for the key: its followers ask the store.
-            self.engine.flights.land(&self.member, Landing::default());
-        }
-        let turn = self.member.turn(fingerprint, waits);
-        self.leads(turn)
-    }
-
-    /// Takes the lead if it is this caller's.
-    fn leads(&mut self, turn: Turn) -> Turn {
-        match turn {
+        // Another one may have led before, and gone.
+        match self.turn(fingerprint, waits, awaited) {
             Turn::Lead(begin) => {
-                self.role = Role::Leader;
-                self.begin = begin.map(Box::new);
-                Turn::Lead(None)
+                self.lead(begin);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The next step of this caller, which is told what was seen of the attempts that it waits for. It has to
+    /// [`lead`](Self::lead) if it is its turn to.
+    #[must_use]
+    pub(super) fn turn(
+        &self,
+        fingerprint: Option<Fingerprint>,
+        waits: Waits,
+        awaited: &mut Awaited,
+    ) -> Turn {
+        match self.member.hear(fingerprint, waits, awaited) {
+            Turn::HolderLost => {
+                // It no longer speaks for the key: its followers ask the store.
+                self.engine.flights.land(&self.member, Landing::default());
+                Turn::Landed(None)
             }
             turn => turn,
         }
     }
 
-    /// The attempt that runs in this process, if one does.
-    pub(crate) fn holder(&self) -> Option<Arc<AttemptState>> {
-        self.member.holder()
-    }
-
-    /// Tells a call which of the attempts that it waits for have been seen here.
-    pub(super) fn tell(&self, awaited: &mut Awaited) {
-        self.member.tell(awaited);
+    /// Takes the lead, and the `begin` that comes with it.
+    pub(super) fn lead(&mut self, begin: Option<PendingBegin>) {
+        self.role = Role::Leader;
+        self.begin = begin.map(Box::new);
     }
 
     pub(super) fn failed_elsewhere(&self, number: u32) {

@@ -1,6 +1,6 @@
 //! The callers of one key: one leads, the lead is passed on, and tokens that are never lost.
 
-use crate::clock::Moment;
+use crate::clock::{Clock, Manual, Moment};
 use crate::engine::attempt::{Copies, PendingBegin};
 use crate::engine::flight::flights::{Flights, Landing, Member, Turn, Waits};
 use crate::engine::flight::not_granted::NotGranted;
@@ -82,12 +82,17 @@ impl World {
     }
 }
 
+fn waits_for_ever(member: &mut Member) {
+    member.waits_until(Moment::FAR, |_| unreachable!("it has no timer"));
+}
+
 /// One caller, which does what callers do, and goes away at any point.
 async fn caller(world: Arc<World>) {
     let waits = if thread_rng().r#gen() { Waits::Yes } else { Waits::No };
     let mut again = true;
     while again {
-        let member = world.flights.join(&key());
+        let mut member = world.flights.join(&key());
+        waits_for_ever(&mut member);
         again = take_turns(&world, &member, waits).await;
         if let Some(orphan) = world.flights.leave(&member) {
             world.finish(orphan);
@@ -98,19 +103,20 @@ async fn caller(world: Arc<World>) {
 /// Returns `true` if the caller is to ask again in another flight.
 async fn take_turns(world: &World, member: &Member, waits: Waits) -> bool {
     loop {
-        let changed = member.changed();
+        let changed = member.woken().expect("it waits");
         match member.turn(None, waits) {
             Turn::Lead(sent) => {
                 world.take_lead();
                 lead(world, member, sent).await;
                 return false;
             }
-            Turn::Wait if waits == Waits::Yes && thread_rng().gen_ratio(1, 8) => return false,
-            Turn::Wait => changed.await,
+            Turn::Wait(_) if waits == Waits::Yes && thread_rng().gen_ratio(1, 8) => return false,
+            Turn::Wait(_) => changed.await,
             Turn::Landed(None) => return true,
             Turn::InFlight(_) if waits == Waits::Yes => panic!("it was told not to wait"),
             Turn::Landed(Some(_)) | Turn::InFlight(_) => return false,
             Turn::Mismatch => panic!("there are no fingerprints"),
+            Turn::HolderLost => panic!("there are no leases"),
         }
     }
 }
@@ -201,11 +207,12 @@ fn who_joins_while_it_ends_shares_the_answer_or_meets_in_another_flight() {
         let second = {
             let world = Arc::clone(&world);
             spawn(async move {
-                let member = world.flights.join(&key());
+                let mut member = world.flights.join(&key());
+                waits_for_ever(&mut member);
                 loop {
-                    let changed = member.changed();
+                    let changed = member.woken().expect("it waits");
                     match member.turn(None, Waits::Yes) {
-                        Turn::Wait => changed.await,
+                        Turn::Wait(_) => changed.await,
                         Turn::Lead(None) => {
                             member.step_down(None);
                             break;
@@ -224,4 +231,63 @@ fn who_joins_while_it_ends_shares_the_answer_or_meets_in_another_flight() {
         block_on(second).unwrap();
         world.assert_all_gone();
     });
+}
+
+#[test]
+fn who_waits_is_woken_by_the_landing() {
+    check::all(|| one_waits_until(Wakes::Landing));
+}
+
+#[test]
+fn who_waits_is_woken_when_the_wait_is_over() {
+    check::all(|| one_waits_until(Wakes::EndOfWait));
+}
+
+enum Wakes {
+    Landing,
+    EndOfWait,
+}
+
+fn one_waits_until(wakes: Wakes) {
+    let world = World::new();
+    let manual = Arc::new(Manual::new());
+    let clock = Clock::manual(Arc::clone(&manual));
+    let first = world.flights.join(&key());
+    assert!(matches!(first.turn(None, Waits::Yes), Turn::Lead(None)));
+    let deadline = clock.now().after(SECOND);
+    let second = {
+        let world = Arc::clone(&world);
+        spawn(async move {
+            let timers = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let mut member = world.flights.join(&key());
+            member.waits_until(deadline, |at| clock.sleep_until(at, timers.handle()));
+            loop {
+                let woken = member.woken().expect("it waits");
+                match member.turn(None, Waits::Yes) {
+                    Turn::Wait(_) if member.has_waited() => break,
+                    Turn::Wait(_) => woken.await,
+                    Turn::Landed(None) => break,
+                    Turn::Lead(None) => {
+                        // It came after the landing.
+                        member.step_down(None);
+                        break;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(world.flights.leave(&member).is_none());
+        })
+    };
+    match wakes {
+        Wakes::Landing => {
+            world.flights.land(&first, Landing::default());
+            block_on(second).unwrap();
+        }
+        Wakes::EndOfWait => {
+            manual.advance(SECOND);
+            block_on(second).unwrap();
+            world.flights.land(&first, Landing::default());
+        }
+    }
+    world.assert_all_gone();
 }
