@@ -53,37 +53,35 @@ pub trait StoreExt: Store {
         R::Answer: Unpin,
     {
         StoreFuture::new(async move {
-            let mut swaps = Vec::with_capacity(requests.len());
-            let exchanges: Vec<_> = requests
-                .into_iter()
-                .map(|(key, request)| {
-                    let mut exchange = Exchange::new(request);
-                    let swaps_first = match exchange.action() {
-                        Ok(Action::Swap(swap)) => {
-                            swaps.push((key.clone(), swap));
-                            true
-                        }
-                        // `rest` asks for this action again.
-                        _ => false,
-                    };
-                    (key, exchange, swaps_first)
-                })
-                .collect();
-            let mut swapped = self.swap_many(&swaps).await.into_iter();
-            let mut keys = Vec::with_capacity(exchanges.len());
-            let mut others = Vec::with_capacity(exchanges.len());
-            for (key, mut exchange, swaps_first) in exchanges {
-                let swapped = if swaps_first { swapped.next() } else { None };
-                keys.push(key);
-                others.push(match swapped.map(|swapped| Ok(exchange.swapped(swapped?))) {
-                    Some(Ok(Some(answer))) => Ok(Ok(answer)),
-                    Some(Err(error)) => Ok(Err(error)),
-                    Some(Ok(None)) | None => Err(exchange),
-                });
+            // A key stands beside its swap, or, if `rest` asks for its action again, by itself.
+            let (mut swaps, mut unsent) = (Vec::with_capacity(requests.len()), Vec::new());
+            let mut exchanges = Vec::with_capacity(requests.len());
+            for (key, request) in requests {
+                let mut exchange = Exchange::new(request);
+                let is_sent = match exchange.action() {
+                    Ok(Action::Swap(swap)) => {
+                        swaps.push((key, swap));
+                        true
+                    }
+                    _ => {
+                        unsent.push(key);
+                        false
+                    }
+                };
+                exchanges.push((exchange, is_sent));
             }
-            let each = keys.iter().zip(others).map(|(key, other)| match other {
-                Ok(answer) => StoreFuture::ready(answer),
-                Err(exchange) => StoreFuture::new(rest(self, key, exchange)),
+            let mut swapped = self.swap_many(&swaps).await.into_iter();
+            let (mut sent, mut unsent) = (swaps.iter(), unsent.iter());
+            let each = exchanges.into_iter().filter_map(|(mut exchange, is_sent)| {
+                if !is_sent {
+                    return Some(rest(self, unsent.next()?, exchange));
+                }
+                let (key, _) = sent.next()?;
+                Some(match swapped.next().map(|swapped| Ok(exchange.swapped(swapped?))) {
+                    Some(Ok(Some(answer))) => StoreFuture::ready(Ok(answer)),
+                    Some(Err(error)) => StoreFuture::ready(Err(error)),
+                    Some(Ok(None)) | None => rest(self, key, exchange),
+                })
             });
             all(each).await
         })

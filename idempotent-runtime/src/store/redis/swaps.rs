@@ -4,22 +4,27 @@
 //! (the server is full, the record is marked, the server has not seen the script) goes
 //! [`otherwise`](Server::otherwise).
 
-use super::answers::{Written, bytes_of, each_of, ttl_of};
+use super::answers::{Written, bytes_of, each, ttl_of};
 use super::error::{Failure, unexpected};
 use super::features::DeleteIfEqual;
 use super::links::Failed;
 use super::mark;
 use super::name::Name;
+use super::packed::behind_ready_tasks;
 use super::script::{self, Script};
 use super::server::{Publish, Server};
 use crate::key::RecordKey;
+use crate::store::future::all;
 use crate::store::wire::HeadBytes;
 use crate::store::{Head, Next, Seen, State, StoreFuture, Swap, Swapped, WhenFull, wire};
-use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
+use redis::{Cmd, Pipeline, RedisWrite, ToRedisArgs, Value};
 use std::io::Write as _;
 
 /// The channel on which the names of ended records are published.
 pub(super) const CHANNEL: &str = "idempotent:ended";
+
+/// Number of swaps in one message, where many are sent: the server works on it while the next one is made.
+const TOGETHER: usize = 256;
 
 /// The command that brings a swap about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,40 +94,61 @@ impl Server {
         swaps: &[(RecordKey, Swap)],
     ) -> Vec<Result<Swapped, Failed>> {
         let named: Vec<_> = swaps.iter().map(|(key, swap)| (Name::of(key), swap)).collect();
-        let one_server = !self.links.target().is_cluster();
-        let commands: Option<Vec<_>> = match one_server && swaps.len() > 1 {
-            true => named.iter().map(|(name, swap)| self.sent_with_others(name, swap)).collect(),
-            false => None,
-        };
-        let Some(commands) = commands else {
+        if named.len() < 2 || self.links.target().is_cluster() {
             return super::join(named.iter().map(|(name, swap)| self.swap(name, swap))).await;
-        };
-        let mut pipeline = redis::pipe();
-        let mut ways = Vec::with_capacity(commands.len());
-        for (way, command) in commands {
-            pipeline.add_command(command);
-            ways.push(way);
         }
-        // One wait for all of them: it is for everything that the connection wrote before.
-        if let Some(replication) = &self.replication {
-            pipeline.add_command(replication.command());
+        // A wait for replicas is for what its own connection wrote, so it travels with all of it.
+        let in_parts = self.replication.is_none() && self.links.target().sends_once();
+        let together = if in_parts { TOGETHER } else { named.len() };
+        let mut sent = Vec::with_capacity(named.len().div_ceil(together));
+        for part in named.chunks(together) {
+            sent.push(self.message(part).started().await);
+            if together < named.len() {
+                // The connection writes it before the next one is made.
+                behind_ready_tasks().await;
+            }
         }
-        let mut answers = self.links.pipeline(&pipeline).await;
-        let mut written = Written::Unasked;
-        if let (Some(replication), Ok(answers)) = (&self.replication, &mut answers) {
-            written = replication.written(answers.pop().unwrap_or(Ok(Value::Nil)));
+        let mut swapped = Vec::with_capacity(named.len());
+        for message in sent {
+            swapped.append(&mut message.await);
         }
-        let each = each_of(answers, &named).zip(ways).map(|(((name, swap), answer), way)| {
-            let answer = answer.map(|answer| (answer, written.clone()));
-            self.finish(way, name, swap, Some(answer))
-        });
-        super::join(each).await
+        all(swapped.into_iter()).await
     }
 
-    /// The way of a swap and its command, if it is one command.
-    fn sent_with_others(&self, name: &Name<'_>, swap: &Swap) -> Option<(Way, Cmd)> {
-        let way = self.way(swap);
-        Some((way, self.command(way, name, swap)?))
+    /// Sends swaps in one message, and reads the answers.
+    fn message<'a>(
+        &'a self,
+        named: &'a [(Name<'_>, &Swap)],
+    ) -> StoreFuture<'a, Vec<StoreFuture<'a, Result<Swapped, Failed>>>> {
+        StoreFuture::new(async move {
+            let mut pipeline = Pipeline::with_capacity(named.len() + 1);
+            let mut ways = Vec::with_capacity(named.len());
+            for (name, swap) in named {
+                let way = self.way(swap);
+                let command = self.command(way, name, swap);
+                ways.push((way, command.is_some()));
+                if let Some(command) = command {
+                    pipeline.add_command(command);
+                }
+            }
+            let (mut written, mut answers) = (Written::Unasked, Ok(Vec::new()));
+            if !pipeline.is_empty() {
+                // One wait for all of them: it is for everything that the connection wrote before.
+                if let Some(replication) = &self.replication {
+                    pipeline.add_command(replication.command());
+                }
+                answers = self.links.pipeline(&pipeline).await;
+                if let (Some(replication), Ok(answers)) = (&self.replication, &mut answers) {
+                    written = replication.written(answers.pop().unwrap_or(Ok(Value::Nil)));
+                }
+            }
+            let mut answers = each(answers);
+            let finished = named.iter().zip(ways).map(|((name, swap), (way, is_sent))| {
+                let answer = is_sent.then(|| Ok((answers()?, written.clone())));
+                self.finish(way, name, swap, answer)
+            });
+            finished.collect()
+        })
     }
 
     fn way(&self, swap: &Swap) -> Way {
