@@ -174,14 +174,14 @@ impl Server {
     fn command(&self, way: Way, name: &Name<'_>, swap: &Swap) -> Option<Cmd> {
         Some(match way {
             Way::Create => {
-                let mut command = set(name, &swap.next, 0);
+                let mut command = set(name.as_str(), &swap.next, 0);
                 command.arg("NX").arg("GET").arg("PX").arg(millis(&swap.next));
                 command
             }
             Way::CreateInTwo => return None,
             Way::SetIfEqual => {
                 let seen = RecordBytes::seen(&swap.seen);
-                let mut command = set(name, &swap.next, seen.len());
+                let mut command = set(name.as_str(), &swap.next, seen.len());
                 command.arg("IFEQ").arg(seen).arg("GET").arg("PX").arg(millis(&swap.next));
                 command
             }
@@ -197,7 +197,8 @@ impl Server {
                 command
             }
             Way::Renew => script::RENEW.by_hash(&renewal(name, swap)),
-            Way::Script => script::SWAP.by_hash(&self.replacement(name, swap)),
+            Way::Script if self.is_moved(swap) => return None,
+            Way::Script => script::SWAP.by_hash(&self.replacement(name, None, swap)),
         })
     }
 
@@ -264,13 +265,13 @@ impl Server {
             Way::Create | Way::CreateInTwo if !self.features.set_nx_get() => {
                 match self.create_in_two(name, swap).await {
                     Err(failed) if failed.failure() == Failure::Full && must_be_taken(swap) => {
-                        self.script(&script::SWAP, &self.replacement(name, swap)).await?
+                        self.replace(name, swap).await?
                     }
                     created => return created,
                 }
             }
             Way::Renew => self.script(&script::RENEW, &renewal(name, swap)).await?,
-            _ => self.script(&script::SWAP, &self.replacement(name, swap)).await?,
+            _ => self.replace(name, swap).await?,
         };
         match answer {
             (Value::Int(1), written) => {
@@ -281,11 +282,21 @@ impl Server {
         }
     }
 
+    /// Compares and writes by a script.
+    async fn replace(&self, name: &Name<'_>, swap: &Swap) -> Result<(Value, Written), Failed> {
+        if self.is_moved(swap)
+            && let Some(answer) = self.move_in(name, swap).await?
+        {
+            return Ok(answer);
+        }
+        self.script(&script::SWAP, &self.replacement(name, None, swap)).await
+    }
+
     /// Writes a record if there is none, on a server whose `SET` cannot also show the one that
     /// there is. Both commands travel together; whatever happens between them, the second is asked
     /// only what the first was refused for.
     async fn create_in_two(&self, name: &Name<'_>, swap: &Swap) -> Result<Swapped, Failed> {
-        let mut create = set(name, &swap.next, 0);
+        let mut create = set(name.as_str(), &swap.next, 0);
         create.arg("NX").arg("PX").arg(millis(&swap.next));
         let mut pipeline = redis::pipe();
         pipeline.add_command(create);
@@ -322,8 +333,13 @@ impl Server {
         }
     }
 
-    /// The arguments of `swap.lua`.
-    fn replacement(&self, name: &Name<'_>, swap: &Swap) -> impl Fn(&mut Cmd) {
+    /// The arguments of `swap.lua`. A record that stands beside the one that it replaces is not among them.
+    pub(super) fn replacement(
+        &self,
+        name: &Name<'_>,
+        beside: Option<&str>,
+        swap: &Swap,
+    ) -> impl Fn(&mut Cmd) {
         let (channel, publish) = match self.publish {
             Publish::OneChannel => (CHANNEL, "PUBLISH"),
             Publish::ByName => (name.as_str(), "SPUBLISH"),
@@ -331,15 +347,24 @@ impl Server {
         let taken = u8::from(must_be_taken(swap));
         move |command| {
             let (seen, next) = (RecordBytes::seen(&swap.seen), RecordBytes::next(&swap.next));
-            command.reserve_space_for_args([name.as_str().len() + seen.len() + next.len() + 64]);
-            command.arg(1).arg(name.as_str()).arg(seen).arg(next).arg(millis(&swap.next));
-            command.arg(AtMost::of(&swap.seen)).arg(channel).arg(publish).arg(taken);
+            match beside {
+                None => {
+                    let bytes = name.as_str().len() + seen.len() + next.len() + 64;
+                    command.reserve_space_for_args([bytes]);
+                    command.arg(1).arg(name.as_str()).arg(seen).arg(next);
+                }
+                Some(beside) => {
+                    command.arg(2).arg(name.as_str()).arg(beside).arg(seen).arg("");
+                }
+            }
+            command.arg(millis(&swap.next)).arg(AtMost::of(&swap.seen));
+            command.arg(channel).arg(publish).arg(taken);
         }
     }
 }
 
 /// The time to live of what a swap writes, in milliseconds.
-fn millis(next: &Next) -> u64 {
+pub(super) fn millis(next: &Next) -> u64 {
     match next {
         Next::Put { ttl, .. } => wire::millis(*ttl).max(1),
         Next::Extend { ttl } => wire::millis(*ttl),
@@ -424,12 +449,12 @@ fn must_be_taken(swap: &Swap) -> bool {
 
 /// `SET` with the record that is to be there, and room for the conditions that follow: of this many bytes, beside words
 /// and numbers.
-fn set(name: &Name<'_>, next: &Next, conditions: usize) -> Cmd {
+pub(super) fn set(name: &str, next: &Next, conditions: usize) -> Cmd {
     const WORDS: usize = 32;
     let next = RecordBytes::next(next);
-    let bytes = name.as_str().len() + next.len() + conditions + WORDS;
+    let bytes = name.len() + next.len() + conditions + WORDS;
     let mut command = Cmd::with_capacity(8, bytes);
-    command.arg("SET").arg(name.as_str()).arg(next);
+    command.arg("SET").arg(name).arg(next);
     command
 }
 
