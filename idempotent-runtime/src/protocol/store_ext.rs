@@ -275,14 +275,19 @@ where
     R::Answer: Unpin,
 {
     let mut exchange = Exchange::new(request);
-    let sent = match exchange.action()? {
-        Action::Swap(swap) => Some(store.swap(&key, swap)),
-        // Asked for again below.
-        _ => None,
+    let answer = {
+        let mut sent = match exchange.action()? {
+            Action::Swap(swap) => Some(store.swap(&key, swap)),
+            // Asked for again below.
+            _ => None,
+        };
+        // Borrowed: a future that is awaited by value is kept twice.
+        match &mut sent {
+            Some(sent) => exchange.swapped(sent.await?),
+            None => None,
+        }
     };
-    if let Some(sent) = sent
-        && let Some(answer) = exchange.swapped(sent.await?)
-    {
+    if let Some(answer) = answer {
         return Ok(answer);
     }
     rest(&*store, &key, exchange).await

@@ -125,8 +125,10 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, rest: Rest) -> Acquired<'a>
             return Err(*found);
         }
     };
-    let acquired = match lead_at_once(call, &mut awaited) {
-        Ok(leader) => ask(call, leader, awaited).await,
+    let mut lead = lead_at_once(call, &mut awaited);
+    let acquired = match lead {
+        // Where it is: moved, it would be kept twice.
+        Ok(ref mut leader) => ask(call, leader, awaited).await,
         // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.
         Err(follower) => Box::pin(follow(call, follower, awaited)).await,
     };
@@ -160,7 +162,7 @@ async fn follow<'a>(
     mut awaited: Awaited,
 ) -> Acquired<'a> {
     let leader = wait_for_the_lead(call, participant, &mut awaited).await?;
-    ask(call, Some(leader), awaited).await
+    ask(call, &mut Some(leader), awaited).await
 }
 
 fn waits(call: &Prepared<'_>) -> Waits {
