@@ -5,7 +5,7 @@
 //! it if the record is the one that was seen, and deletes what is left. Nobody sees the other name: the server does
 //! nothing else meanwhile, and what a transaction began it ends.
 //!
-//! Where the server refuses any of that, nothing was replaced, and the script gets the record after all. A transaction whose
+//! If the server refuses any of that, nothing was replaced, and the script gets the record after all. A transaction whose
 //! `EXEC` is refused is discarded, also by a server that lets a user begin and not end one.
 
 use super::answers::Written;
@@ -24,7 +24,7 @@ const LARGE: usize = 16 * 1024;
 /// Follows the name of a record that is moved. No name of a record ends like this.
 const BESIDE: &str = "|~";
 
-/// How the script is named to the server.
+/// The name of the script in a message: its hash, or its text.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Hash,
