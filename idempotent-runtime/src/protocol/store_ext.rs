@@ -9,7 +9,7 @@ use super::request::{
 use crate::key::RecordKey;
 use crate::store::future::all;
 use crate::store::{
-    Answer, AttemptId, Decided, Store, StoreError, StoreErrorKind, StoreFuture, Value,
+    Answer, AttemptId, Decided, Store, StoreError, StoreErrorKind, StoreFuture, Swapped, Value,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -265,32 +265,46 @@ where
 
 /// Executes a request by loading and swapping, also on a store that can [decide](Store::decide), in a future that owns
 /// what it needs.
-pub(crate) async fn execute_owned<R>(
+///
+/// Not an async function, which would keep the request a second time.
+pub(crate) fn execute_owned<R>(
     store: Arc<dyn Store>,
     key: RecordKey,
     request: R,
-) -> Result<R::Answer, StoreError>
+) -> impl Future<Output = Result<R::Answer, StoreError>> + Send
 where
     R: Request + Send,
     R::Answer: Unpin,
 {
     let mut exchange = Exchange::new(request);
-    let answer = {
-        let mut sent = match exchange.action()? {
-            Action::Swap(swap) => Some(store.swap(&key, swap)),
-            // Asked for again below.
-            _ => None,
-        };
-        // Borrowed: a future that is awaited by value is kept twice.
-        match &mut sent {
-            Some(sent) => exchange.swapped(sent.await?),
-            None => None,
+    async move {
+        {
+            // Borrowed, and gone before the rest: a future that is awaited by value is kept twice.
+            let mut sent = first_sent(&*store, &key, &mut exchange);
+            if let Some(sent) = &mut sent
+                && let Some(answer) = exchange.swapped(sent.await?)
+            {
+                return Ok(answer);
+            }
         }
-    };
-    if let Some(answer) = answer {
-        return Ok(answer);
+        rest(&*store, &key, exchange).await
     }
-    rest(&*store, &key, exchange).await
+}
+
+/// Sends the first swap of an exchange. `None` if it begins otherwise: then its action is asked for again.
+fn first_sent<'a, R>(
+    store: &'a dyn Store,
+    key: &'a RecordKey,
+    exchange: &mut Exchange<R>,
+) -> Option<Answer<'a, Swapped>>
+where
+    R: Request,
+{
+    match exchange.action() {
+        Ok(Action::Swap(swap)) => Some(store.swap(key, swap)),
+        Ok(_) => None,
+        Err(error) => Some(StoreFuture::ready(Err(error))),
+    }
 }
 
 /// Executes a request by loading and swapping. If the store answers at once, so does this.
