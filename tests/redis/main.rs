@@ -12,6 +12,7 @@ mod faults;
 mod follow;
 mod freed;
 mod histories;
+mod large;
 mod message;
 mod paused;
 mod processes;

@@ -12,6 +12,9 @@ use support::{OwnError, size, until, until_async};
 /// Longer than any test takes: nothing is polled, renewed or sent again meanwhile.
 const LONG: Duration = Duration::from_secs(120);
 
+/// More rows of a batch than one message holds.
+const MANY: u16 = 600;
+
 /// A process that sends nothing but what its calls need.
 async fn quiet(site: &Site) -> Process {
     let config = strong().with_lease(LONG * 3).with_wait(LONG * 2).with_retry_interval(LONG);
@@ -207,11 +210,14 @@ async fn a_batch_sends_no_more_commands_than_calls_of_its_keys() {
         process.proxy.forget();
         let first = choice.begin_and(&[choice.swap]);
         for (expected, which) in [(first, "first"), (choice.begin_and(&[]), "replay")] {
-            let rows = [1_u8, 2, 3].map(|row| (row, row));
-            let body = |rows: Vec<u8>| async { rows.into_iter().map(Ok::<u8, OwnError>).collect() };
+            let rows = (0..MANY).map(|row| (row, row));
+            let body =
+                |rows: Vec<u16>| async { rows.into_iter().map(Ok::<u16, OwnError>).collect() };
             let answers = process.op("batch").run_batch(rows, body).await;
-            assert!(answers.iter().all(Result::is_ok), "{which}, {version}");
-            let (mut sent, mut expected) = (sent(&process), vec![expected; 3].concat());
+            let answers: Vec<u16> = answers.into_iter().map(|row| row.unwrap().value).collect();
+            assert_eq!(answers, (0..MANY).collect::<Vec<_>>(), "{which}, {version}");
+            let (mut sent, mut expected) =
+                (sent(&process), vec![expected; usize::from(MANY)].concat());
             sent.sort();
             expected.sort();
             assert_eq!(sent, expected, "{which}, {version}");

@@ -73,7 +73,9 @@ async fn pipelines(
     }
     let _: Vec<Value> = begin.query_async(connection).await.expect("the server takes the pipeline");
     for id in ids..ids + KEYS {
-        complete.add_command(commands.complete(id, &json(&body.run(id))));
+        for command in commands.complete(id, &json(&body.run(id))) {
+            complete.add_command(command);
+        }
     }
     let _: Vec<Value> =
         complete.query_async(connection).await.expect("the server takes the pipeline");

@@ -70,7 +70,7 @@ pub enum Way {
 }
 
 impl Way {
-    async fn send(&self, mut commands: Vec<Cmd>) -> Value {
+    async fn send(&self, commands: Vec<Cmd>) -> Value {
         match self {
             Self::Alone(connection) if commands.len() == 1 => {
                 let answer = commands[0].query_async(&mut connection.clone()).await;
@@ -87,13 +87,7 @@ impl Way {
                     .expect("the server takes the pipeline");
                 answers.into_iter().next_back().expect("an answer for each command")
             }
-            Self::Packed(packer) => {
-                let last = commands.pop().expect("there is a command");
-                for command in commands {
-                    packer.send(command).await;
-                }
-                packer.send(last).await
-            }
+            Self::Packed(packer) => packer.send(commands).await,
         }
     }
 }
@@ -104,7 +98,7 @@ impl Way {
 #[derive(Clone, Debug)]
 pub struct Commands {
     begin: Vec<Template>,
-    complete: Template,
+    complete: Vec<Template>,
     /// Bytes of a record before and after its value.
     around: (usize, usize),
 }
@@ -118,11 +112,17 @@ impl Commands {
         let value = json(&body.run(id));
         let all = captured.sent.iter().map(|command| Template::of(command, id, &value));
         let mut begin: Vec<Template> = all.collect();
-        let complete = begin.pop().ok_or("the product sent no command")?;
+        // The last command, or a transaction.
+        let multi = captured.sent.iter().position(|command| command[0] == b"MULTI");
+        let complete = begin.split_off(multi.unwrap_or(begin.len().saturating_sub(1)));
+        if complete.is_empty() {
+            return Err("the product sent no command".to_owned());
+        }
         if begin.is_empty() {
             return Err(format!("the product sent one command, not two: {captured:?}"));
         }
-        let around = complete.around_value().ok_or("the last command has no value in it")?;
+        let around = complete.iter().find_map(Template::around_value);
+        let around = around.ok_or("no command that completes a call has a value in it")?;
         Ok(Self { begin, complete, around })
     }
 
@@ -131,9 +131,9 @@ impl Commands {
         self.begin.iter().map(|template| template.fill(id, b"")).collect()
     }
 
-    /// The command that completes a call.
-    pub fn complete(&self, id: u64, value: &[u8]) -> Cmd {
-        self.complete.fill(id, value)
+    /// The commands that complete a call, in one round trip.
+    pub fn complete(&self, id: u64, value: &[u8]) -> Vec<Cmd> {
+        self.complete.iter().map(|template| template.fill(id, value)).collect()
     }
 }
 
@@ -142,7 +142,7 @@ impl Subject for Same {
         self.way.send(self.commands.begin(id)).await;
         let order = self.body.run(id);
         let complete = self.commands.complete(id, &json(&order));
-        self.way.send(vec![complete]).await;
+        self.way.send(complete).await;
         check(&order, id);
     }
 

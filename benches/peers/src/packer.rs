@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 /// The most commands of one pipeline.
 const MOST: usize = 1024;
 
-type Queued = (Cmd, oneshot::Sender<Value>);
+/// Commands of one caller, which stay together, and the channel for the answer to the last of them.
+type Queued = (Vec<Cmd>, oneshot::Sender<Value>);
 
 /// A queue in front of a connection.
 #[derive(Clone, Debug)]
@@ -26,13 +27,13 @@ impl Packer {
         Self { queue }
     }
 
-    /// Sends a command with those that others send at the same time.
+    /// Sends commands with those that others send at the same time. Returns the answer to the last of them.
     ///
     /// # Panics
     /// The server refuses one of them.
-    pub async fn send(&self, command: Cmd) -> Value {
+    pub async fn send(&self, commands: Vec<Cmd>) -> Value {
         let (answer, answered) = oneshot::channel();
-        self.queue.send((command, answer)).expect("the driver runs as long as the queue");
+        self.queue.send((commands, answer)).expect("the driver runs as long as the queue");
         answered.await.expect("the driver answers")
     }
 }
@@ -45,14 +46,19 @@ async fn drive(
     while commands.recv_many(&mut queued, MOST).await > 0 {
         let mut pipeline = redis::pipe();
         let mut callers = Vec::with_capacity(queued.len());
-        for (command, caller) in queued.drain(..) {
-            pipeline.add_command(command);
-            callers.push(caller);
+        for (commands, caller) in queued.drain(..) {
+            callers.push((commands.len(), caller));
+            for command in commands {
+                pipeline.add_command(command);
+            }
         }
         let answers: Vec<Value> =
             pipeline.query_async(&mut connection).await.expect("the server takes the pipeline");
-        for (caller, answer) in callers.into_iter().zip(answers) {
-            let _ = caller.send(answer);
+        let mut answers = answers.into_iter();
+        for (count, caller) in callers {
+            if let Some(answer) = answers.by_ref().take(count).last() {
+                let _ = caller.send(answer);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::request::{
 use crate::key::RecordKey;
 use crate::store::future::all;
 use crate::store::{
-    Answer, AttemptId, Decided, Store, StoreError, StoreErrorKind, StoreFuture, Value,
+    Answer, AttemptId, Decided, Store, StoreError, StoreErrorKind, StoreFuture, Swapped, Value,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,37 +53,35 @@ pub trait StoreExt: Store {
         R::Answer: Unpin,
     {
         StoreFuture::new(async move {
-            let mut swaps = Vec::with_capacity(requests.len());
-            let exchanges: Vec<_> = requests
-                .into_iter()
-                .map(|(key, request)| {
-                    let mut exchange = Exchange::new(request);
-                    let swaps_first = match exchange.action() {
-                        Ok(Action::Swap(swap)) => {
-                            swaps.push((key.clone(), swap));
-                            true
-                        }
-                        // `rest` asks for this action again.
-                        _ => false,
-                    };
-                    (key, exchange, swaps_first)
-                })
-                .collect();
-            let mut swapped = self.swap_many(&swaps).await.into_iter();
-            let mut keys = Vec::with_capacity(exchanges.len());
-            let mut others = Vec::with_capacity(exchanges.len());
-            for (key, mut exchange, swaps_first) in exchanges {
-                let swapped = if swaps_first { swapped.next() } else { None };
-                keys.push(key);
-                others.push(match swapped.map(|swapped| Ok(exchange.swapped(swapped?))) {
-                    Some(Ok(Some(answer))) => Ok(Ok(answer)),
-                    Some(Err(error)) => Ok(Err(error)),
-                    Some(Ok(None)) | None => Err(exchange),
-                });
+            // A key stands beside its swap, or, if `rest` asks for its action again, by itself.
+            let (mut swaps, mut unsent) = (Vec::with_capacity(requests.len()), Vec::new());
+            let mut exchanges = Vec::with_capacity(requests.len());
+            for (key, request) in requests {
+                let mut exchange = Exchange::new(request);
+                let is_sent = match exchange.action() {
+                    Ok(Action::Swap(swap)) => {
+                        swaps.push((key, swap));
+                        true
+                    }
+                    _ => {
+                        unsent.push(key);
+                        false
+                    }
+                };
+                exchanges.push((exchange, is_sent));
             }
-            let each = keys.iter().zip(others).map(|(key, other)| match other {
-                Ok(answer) => StoreFuture::ready(answer),
-                Err(exchange) => StoreFuture::new(rest(self, key, exchange)),
+            let mut swapped = self.swap_many(&swaps).await.into_iter();
+            let (mut sent, mut unsent) = (swaps.iter(), unsent.iter());
+            let each = exchanges.into_iter().filter_map(|(mut exchange, is_sent)| {
+                if !is_sent {
+                    return Some(rest(self, unsent.next()?, exchange));
+                }
+                let (key, _) = sent.next()?;
+                Some(match swapped.next().map(|swapped| Ok(exchange.swapped(swapped?))) {
+                    Some(Ok(Some(answer))) => StoreFuture::ready(Ok(answer)),
+                    Some(Err(error)) => StoreFuture::ready(Err(error)),
+                    Some(Ok(None)) | None => rest(self, key, exchange),
+                })
             });
             all(each).await
         })
@@ -267,27 +265,46 @@ where
 
 /// Executes a request by loading and swapping, also on a store that can [decide](Store::decide), in a future that owns
 /// what it needs.
-pub(crate) async fn execute_owned<R>(
+///
+/// Not an async function, which would keep the request a second time.
+pub(crate) fn execute_owned<R>(
     store: Arc<dyn Store>,
     key: RecordKey,
     request: R,
-) -> Result<R::Answer, StoreError>
+) -> impl Future<Output = Result<R::Answer, StoreError>> + Send
 where
     R: Request + Send,
     R::Answer: Unpin,
 {
     let mut exchange = Exchange::new(request);
-    let sent = match exchange.action()? {
-        Action::Swap(swap) => Some(store.swap(&key, swap)),
-        // Asked for again below.
-        _ => None,
-    };
-    if let Some(sent) = sent
-        && let Some(answer) = exchange.swapped(sent.await?)
-    {
-        return Ok(answer);
+    async move {
+        {
+            // Borrowed, and gone before the rest: a future that is awaited by value is kept twice.
+            let mut sent = first_sent(&*store, &key, &mut exchange);
+            if let Some(sent) = &mut sent
+                && let Some(answer) = exchange.swapped(sent.await?)
+            {
+                return Ok(answer);
+            }
+        }
+        rest(&*store, &key, exchange).await
     }
-    rest(&*store, &key, exchange).await
+}
+
+/// Sends the first swap of an exchange. `None` if it begins otherwise: then its action is asked for again.
+fn first_sent<'a, R>(
+    store: &'a dyn Store,
+    key: &'a RecordKey,
+    exchange: &mut Exchange<R>,
+) -> Option<Answer<'a, Swapped>>
+where
+    R: Request,
+{
+    match exchange.action() {
+        Ok(Action::Swap(swap)) => Some(store.swap(key, swap)),
+        Ok(_) => None,
+        Err(error) => Some(StoreFuture::ready(Err(error))),
+    }
 }
 
 /// Executes a request by loading and swapping. If the store answers at once, so does this.

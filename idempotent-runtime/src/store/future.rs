@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::hash::Hash;
+use std::iter;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -35,50 +37,98 @@ impl<'a, T> StoreFuture<'a, T> {
             pending => Err(Self(pending)),
         }
     }
+
+    /// Starts it: polls it once.
+    #[cfg(feature = "redis")]
+    pub(crate) async fn started(mut self) -> Self
+    where
+        T: Unpin,
+    {
+        match poll_fn(|context| Poll::Ready(Pin::new(&mut self).poll(context))).await {
+            Poll::Ready(answer) => Self::ready(answer),
+            Poll::Pending => self,
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        matches!(self.0, Inner::Ready(Some(_)))
+    }
 }
 
 /// All answers, in order, asked for at once.
 pub(crate) fn all<'a, T: Send + Unpin + 'a>(
-    answers: impl Iterator<Item = StoreFuture<'a, T>>,
+    mut answers: impl Iterator<Item = StoreFuture<'a, T>>,
 ) -> StoreFuture<'a, Vec<T>> {
-    after(answers.map(|answer| (None, answer)))
+    let (mut ready, pending) = ready(&mut answers);
+    let Some(first) = pending else { return StoreFuture::ready(ready) };
+    let waiting = ready.drain(..).map(StoreFuture::ready).chain([first]).chain(answers).collect();
+    after(Vec::new(), waiting)
 }
 
 /// The same; those about one key are asked for one after the other.
 pub(crate) fn all_by_key<'a, K: Eq + Hash, T: Send + Unpin + 'a>(
-    answers: impl Iterator<Item = (K, StoreFuture<'a, T>)>,
+    mut answers: impl Iterator<Item = (K, StoreFuture<'a, T>)>,
 ) -> StoreFuture<'a, Vec<T>> {
+    let mut key = None;
+    let asked = answers.by_ref().map(|(of, answer)| {
+        key = Some(of);
+        answer
+    });
+    let (mut ready, pending) = ready(asked);
+    let (Some(first), Some(key)) = (pending, key) else { return StoreFuture::ready(ready) };
+    // Those that are there already keep nothing waiting.
+    let mut before = vec![None; ready.len()];
+    let mut waiting: Vec<_> = ready.drain(..).map(StoreFuture::ready).collect();
     let mut last = HashMap::new();
-    after(answers.enumerate().map(|(at, (key, answer))| (last.insert(key, at), answer)))
+    for (key, answer) in iter::once((key, first)).chain(answers) {
+        before.push(last.insert(key, waiting.len()));
+        waiting.push(answer);
+    }
+    after(before, waiting)
+}
+
+/// The answers that are there already, up to the first one that is not.
+fn ready<'a, T>(
+    answers: impl Iterator<Item = StoreFuture<'a, T>>,
+) -> (Vec<T>, Option<StoreFuture<'a, T>>) {
+    let mut ready = Vec::with_capacity(answers.size_hint().0);
+    for answer in answers {
+        match answer.now() {
+            Ok(answer) => ready.push(answer),
+            Err(pending) => return (ready, Some(pending)),
+        }
+    }
+    (ready, None)
 }
 
 /// All answers, each asked for after the one with this number, if any.
 fn after<'a, T: Send + Unpin + 'a>(
-    answers: impl Iterator<Item = (Option<usize>, StoreFuture<'a, T>)>,
+    before: Vec<Option<usize>>,
+    mut waiting: Vec<StoreFuture<'a, T>>,
 ) -> StoreFuture<'a, Vec<T>> {
-    let (before, mut waiting): (Vec<_>, Vec<_>) =
-        answers.map(|(before, answer)| (before, (answer, None))).unzip();
     StoreFuture::new(poll_fn(move |context| {
         let mut ready = true;
         for at in 0..waiting.len() {
             // Looked at earlier in this loop: if it is done by now, this one begins.
-            if before[at].is_some_and(|before| waiting[before].1.is_none()) {
+            if let Some(&Some(before)) = before.get(at)
+                && !waiting[before].is_ready()
+            {
                 ready = false;
                 continue;
             }
-            let (answer, done) = &mut waiting[at];
-            if done.is_some() {
+            let answer = &mut waiting[at];
+            if answer.is_ready() {
                 continue;
             }
-            match Pin::new(answer).poll(context) {
-                Poll::Ready(answer) => *done = Some(answer),
+            match Pin::new(&mut *answer).poll(context) {
+                Poll::Ready(done) => *answer = StoreFuture::ready(done),
                 Poll::Pending => ready = false,
             }
         }
         if !ready {
             return Poll::Pending;
         }
-        Poll::Ready(std::mem::take(&mut waiting).into_iter().filter_map(|(_, done)| done).collect())
+        Poll::Ready(mem::take(&mut waiting).into_iter().filter_map(|it| it.now().ok()).collect())
     }))
 }
 

@@ -23,6 +23,7 @@ use crate::store::future::all;
 use crate::store::{StoreError, StoreErrorKind, StoreFuture, Token, Verb};
 use std::collections::HashSet;
 use std::future::Future;
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -234,18 +235,24 @@ async fn begin_and_confirm<'a>(calls: &[&Prepared<'a>]) -> Vec<Acquired<'a>> {
         })
         .collect();
     arm_many(calls[0].engine(), &mut acquired).await;
-    let mut confirmed = Vec::with_capacity(acquired.len());
-    for acquired in acquired {
-        confirmed.push(match acquired {
-            Ok(attempt) if !attempt.is_armed() => match attempt.may_start() {
-                Ok(true) => Ok(attempt),
-                Ok(false) => attempt.confirm().await.map_err(NotGranted::TooLate),
-                Err(error) => Err(NotGranted::TooLate(error)),
-            },
-            acquired => acquired,
-        });
+    for acquired in &mut acquired {
+        // Nearly all of them stay as they are, and where they are.
+        let Ok(attempt) = acquired else { continue };
+        if attempt.is_armed() {
+            continue;
+        }
+        let may_start = attempt.may_start();
+        if matches!(may_start, Ok(true)) {
+            continue;
+        }
+        let attempt = mem::replace(acquired, Err(NotGranted::Disabled));
+        *acquired = match (attempt, may_start) {
+            (Ok(attempt), Ok(_)) => attempt.confirm().await.map_err(NotGranted::TooLate),
+            (_, Err(error)) => Err(NotGranted::TooLate(error)),
+            (refused, Ok(_)) => refused,
+        };
     }
-    confirmed
+    acquired
 }
 
 /// Arms the keys that block in one go. One that is not answered is armed again by itself when it is
@@ -475,7 +482,7 @@ impl<'a> SentBatch<'a> {
 
     /// Hands grants on, and releases every other row of which a copy may arrive late.
     fn finish(mut self) -> Vec<BeginAnswer> {
-        let rows = std::mem::take(&mut self.rows);
+        let rows = mem::take(&mut self.rows);
         let answer = |mut row: Row| {
             let answer = row.answer.take().unwrap_or_else(|| Err(unanswered()));
             let (sent_at, copies) = (self.sent_at, row.copies);

@@ -127,7 +127,7 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, rest: Rest) -> Acquired<'a>
         }
     };
     let acquired = 'acquired: {
-        let leader = match lead_at_once(call, &mut awaited) {
+        let mut leader = match lead_at_once(call, &mut awaited) {
             Ok(leader) => leader,
             // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.
             Err(follower) => {
@@ -137,7 +137,8 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, rest: Rest) -> Acquired<'a>
                 }
             }
         };
-        ask(call, leader, awaited).await
+        // By reference: moved, it would be kept twice.
+        ask(call, &mut leader, awaited).await
     };
     count_timeout(call, &acquired);
     acquired

@@ -26,9 +26,11 @@ use std::time::Duration;
 
 /// Asks until there is an answer, the wait is over, or too many attempts have failed, those included
 /// that the call has waited for before.
+///
+/// The participant stays its owner's until there is an answer: taken by value, it would be kept here a second time.
 pub(super) async fn ask<'a>(
     call: &Prepared<'a>,
-    mut participant: Option<Participant>,
+    participant: &mut Option<Participant>,
     awaited: Awaited,
 ) -> Acquired<'a> {
     let engine = call.engine();
@@ -37,16 +39,33 @@ pub(super) async fn ask<'a>(
     // itself.
     let continues = participant.as_ref().is_some_and(|leader| leader.begin.is_some());
     let looks = call.policy.waits() && (engine.local || awaited.is_known() && !continues);
-    let mut first = None;
-    if !looks && !awaited.is_over() && call.policy.max_concurrent.is_none() {
-        let asked = Asked::without_permit(begin(call, &mut participant).await);
-        if !asks_again(call, &asked.answer) {
-            return in_time(call, take(call, asked, participant, &awaited)?).await;
+    let first = match !looks && !awaited.is_over() && call.policy.max_concurrent.is_none() {
+        true => first_answer(call, begin(call, participant).await, participant, &awaited),
+        false => First::Right(None),
+    };
+    match first {
+        First::Left(acquired) => in_time(call, acquired?).await,
+        // Boxed, because the first answer is most often the last, and it makes the future of every call smaller.
+        First::Right(asked) => {
+            let asked = asked.map(|asked| *asked);
+            Box::pin(keep_asking(call, participant.take(), awaited, looks, asked)).await
         }
-        first = Some(asked);
     }
-    // Boxed, because the first answer is most often the last, and it makes the future of every call smaller.
-    Box::pin(keep_asking(call, participant, awaited, looks, first)).await
+}
+
+/// Takes the first answer, if it ends the question.
+fn first_answer<'a>(
+    call: &Prepared<'a>,
+    answer: BeginAnswer,
+    participant: &mut Option<Participant>,
+    awaited: &Awaited,
+) -> First<Acquired<'a>, Option<Box<Asked>>> {
+    let again = asks_again(call, &answer);
+    let asked = Asked::without_permit(answer);
+    match again {
+        true => First::Right(Some(Box::new(asked))),
+        false => First::Left(take(call, asked, participant.take(), awaited)),
+    }
 }
 
 /// `true` if this answer leaves a call waiting, or is to be refused for the attempt that it tells of.

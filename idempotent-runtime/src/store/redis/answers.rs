@@ -41,19 +41,19 @@ impl Written {
     }
 }
 
-/// Each request of a pipeline with its own answer, or with why the pipeline as a whole has none.
-pub(super) fn each_of<R>(
+/// The answers of a pipeline one by one, or for each the reason for which the pipeline as a whole has none.
+pub(super) fn each(
     answers: Result<Vec<Result<Value, Failed>>, Failed>,
-    requests: &[R],
-) -> impl Iterator<Item = (&R, Result<Value, Failed>)> {
-    let answers = match answers {
-        Ok(answers) => answers,
-        Err(failed) => {
-            let error = StoreError::from(failed);
-            requests.iter().map(|_| Err(Failed::Answered(copy(&error)))).collect()
-        }
+) -> impl FnMut() -> Result<Value, Failed> {
+    let (answers, failed) = match answers {
+        Ok(answers) => (answers, None),
+        Err(failed) => (Vec::new(), Some(StoreError::from(failed))),
     };
-    requests.iter().zip(answers)
+    let mut answers = answers.into_iter();
+    move || {
+        let error = || failed.as_ref().map_or_else(|| unexpected("a pipeline"), copy);
+        answers.next().unwrap_or_else(|| Err(Failed::Answered(error())))
+    }
 }
 
 /// The same error, for another request of the same pipeline.

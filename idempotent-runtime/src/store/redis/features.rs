@@ -76,6 +76,7 @@ pub(super) struct Features {
     set_nx_get: AtomicBool,
     set_ifeq: AtomicBool,
     delete: AtomicU8,
+    moves: AtomicBool,
     /// `SSUBSCRIBE` and `SPUBLISH`.
     pub(super) sharded_pubsub: bool,
 }
@@ -97,6 +98,7 @@ impl Features {
             set_nx_get: AtomicBool::new(product == Valkey || version >= (7, 0)),
             set_ifeq: AtomicBool::new(ifeq),
             delete: AtomicU8::new(delete as u8),
+            moves: AtomicBool::new(product == Valkey || version >= (7, 0)),
             sharded_pubsub: product == Valkey || version >= (7, 0),
         }
     }
@@ -119,6 +121,16 @@ impl Features {
         self.set_ifeq.store(false, Relaxed);
     }
 
+    /// A large record is better [moved](super::moved) than given to a script. Redis 6.2 hashes some of its bytes, later
+    /// servers all of them.
+    pub(super) fn moves(&self) -> bool {
+        self.moves.load(Relaxed)
+    }
+
+    pub(super) fn without_moves(&self) {
+        self.moves.store(false, Relaxed);
+    }
+
     pub(super) fn delete(&self) -> DeleteIfEqual {
         match self.delete.load(Relaxed) {
             it if it == DeleteIfEqual::Delex as u8 => DeleteIfEqual::Delex,
@@ -136,27 +148,33 @@ impl Features {
 mod tests {
     use super::*;
 
-    fn features(info: &str) -> (bool, bool, DeleteIfEqual, bool) {
+    fn features(info: &str) -> (bool, bool, DeleteIfEqual, bool, bool) {
         let features = Features::of(&ServerVersion::parse(info).unwrap());
         let Features { sharded_pubsub, .. } = features;
-        (features.set_nx_get(), features.set_ifeq(), features.delete(), sharded_pubsub)
+        (
+            features.set_nx_get(),
+            features.set_ifeq(),
+            features.delete(),
+            features.moves(),
+            sharded_pubsub,
+        )
     }
 
     #[test]
     fn commands_follow_from_the_version() {
         use DeleteIfEqual::{Delex, Delifeq, Script};
         let redis = |version| features(&format!("# Server\r\nredis_version:{version}\r\n"));
-        assert_eq!(redis("6.2.14"), (false, false, Script, false));
-        assert_eq!(redis("7.0.15"), (true, false, Script, true));
-        assert_eq!(redis("8.0.2"), (true, false, Script, true));
-        assert_eq!(redis("8.6.1"), (true, true, Delex, true));
+        assert_eq!(redis("6.2.14"), (false, false, Script, false, false));
+        assert_eq!(redis("7.0.15"), (true, false, Script, true, true));
+        assert_eq!(redis("8.0.2"), (true, false, Script, true, true));
+        assert_eq!(redis("8.6.1"), (true, true, Delex, true, true));
         let valkey = |version| {
             features(&format!(
                 "redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:{version}\r\n"
             ))
         };
-        assert_eq!(valkey("8.1.1"), (true, true, Script, true));
-        assert_eq!(valkey("9.1.0"), (true, true, Delifeq, true));
+        assert_eq!(valkey("8.1.1"), (true, true, Script, true, true));
+        assert_eq!(valkey("9.1.0"), (true, true, Delifeq, true, true));
     }
 
     #[test]

@@ -28,8 +28,9 @@ use redis::{Cmd, Pipeline, PushKind, RedisError, Value};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, pending};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
@@ -70,7 +71,7 @@ struct Current {
 
 /// The number of a connection, which tells it from those before and after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Made(u64);
+pub(super) struct Made(u64);
 
 impl Made {
     fn next() -> Self {
@@ -175,6 +176,26 @@ impl Failed {
     }
 }
 
+/// A command under way.
+pub(super) enum Commanded<'a> {
+    AtOnce { links: &'a Arc<Links>, made: Made, sent: Sent },
+    Otherwise(Pin<Box<dyn Future<Output = Result<Value, Failed>> + Send + 'a>>),
+}
+
+impl Future for Commanded<'_> {
+    type Output = Result<Value, Failed>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.get_mut() {
+            Self::AtOnce { links, made, sent } => Pin::new(sent).poll(context).map(|answer| {
+                let answer = answer.and_then(Value::extract_error);
+                answer.map_err(|error| links.failed(*made, error))
+            }),
+            Self::Otherwise(answer) => answer.as_mut().poll(context),
+        }
+    }
+}
+
 impl Links {
     pub(super) fn new(target: Target, timeouts: Timeouts, eviction: Eviction) -> Arc<Self> {
         Arc::new(Self {
@@ -202,14 +223,15 @@ impl Links {
     }
 
     /// Sends a command to the master of its key.
-    pub(super) async fn command(self: &Arc<Self>, command: Cmd) -> Result<Value, Failed> {
-        let (made, sent) = match self.send_at_once(command) {
-            Ok(sent) => sent,
+    ///
+    /// Not an async function, which would keep room for the command twice: it is given to the connection before the future
+    /// is polled.
+    pub(super) fn command(self: &Arc<Self>, command: Cmd) -> Commanded<'_> {
+        match self.send_at_once(command) {
+            Ok((made, sent)) => Commanded::AtOnce { links: self, made, sent },
             // Boxed, because it is large and would make the future of every command so.
-            Err(command) => return Box::pin(self.command_to(None, command)).await,
-        };
-        let answer = sent.await.and_then(Value::extract_error);
-        answer.map_err(|error| self.failed(made, error))
+            Err(command) => Commanded::Otherwise(Box::pin(self.command_to(None, command))),
+        }
     }
 
     /// Gives a command to the connection of this runtime, if there is one and the command has to wait for nothing but its

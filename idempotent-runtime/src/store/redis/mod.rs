@@ -3,7 +3,8 @@
 //! The files, in the order in which a swap goes through them: [`swaps`] turns it into a command, or
 //! many into one pipeline, [`server`] adds the wait for replicas, [`links`] sends it, [`packed`]
 //! together with others, [`target`] connects. [`scan`] lists records. [`mark`] is the one byte of a
-//! record that is this store's own. [`refusals`] is the table of errors that servers answer with.
+//! record that is this store's own; [`moved`] keeps large records out of scripts. [`refusals`] is the
+//! table of errors that servers answer with.
 //! Behind sentinels, [`sentinel`] asks for the master, [`master`] judges the answers, and [`follow`]
 //! ends connections to a master that was replaced.
 
@@ -18,6 +19,7 @@ mod hearing;
 mod links;
 mod mark;
 mod master;
+mod moved;
 mod name;
 mod packed;
 mod paused;

@@ -266,7 +266,7 @@ impl Drop for Packer {
 /// A task that wakes itself is put at the end of its worker's queue, from which other workers take.
 /// `yield_now` would leave it with the worker alone: if that runs a body that blocks next, all commands
 /// of the runtime would wait for that body.
-async fn behind_ready_tasks() {
+pub(super) async fn behind_ready_tasks() {
     let mut has_waited = false;
     poll_fn(|context| {
         if replace(&mut has_waited, true) {

@@ -10,6 +10,12 @@ pub(super) struct Script {
     hash: String,
 }
 
+/// The number of arguments of the longest call, verb and script included.
+const ARGUMENTS: usize = 11;
+
+/// Room for the arguments of a call with a small value, in bytes: a command that grows is copied.
+const ROOM: usize = 320;
+
 impl Script {
     pub(super) fn new(text: impl Into<String>) -> Self {
         let text = text.into();
@@ -28,8 +34,8 @@ impl Script {
     }
 
     fn call(&self, verb: &str, script: &str, arguments: &impl Fn(&mut Cmd)) -> Cmd {
-        let mut command = redis::cmd(verb);
-        command.arg(script);
+        let mut command = Cmd::with_capacity(ARGUMENTS, verb.len() + script.len() + ROOM);
+        command.arg(verb).arg(script);
         arguments(&mut command);
         command
     }

@@ -107,12 +107,22 @@ impl Server {
         }
     }
 
-    /// Sends a command that writes, and asks how many replicas have it if that matters.
-    pub(super) async fn write(&self, command: Cmd) -> Result<(Value, Written), Failed> {
-        match &self.replication {
-            None => Ok((self.links.command(command).await?, Written::Unasked)),
+    /// Sends a command that writes, and asks how many replicas have it if that matters. Sent as
+    /// [`command`](Links::command) does.
+    pub(super) fn write(
+        &self,
+        command: Cmd,
+    ) -> impl Future<Output = Result<(Value, Written), Failed>> + Send + use<'_> {
+        let written = match &self.replication {
+            None => Ok(self.links.command(command)),
             // Boxed, because it makes the future of every command smaller.
-            Some(replication) => Box::pin(replication.write(&self.links, command)).await,
+            Some(replication) => Err(Box::pin(replication.write(&self.links, command))),
+        };
+        async {
+            match written {
+                Ok(sent) => Ok((sent.await?, Written::Unasked)),
+                Err(confirmed) => confirmed.await,
+            }
         }
     }
 }

@@ -4,22 +4,27 @@
 //! (the server is full, the record is marked, the server has not seen the script) goes
 //! [`otherwise`](Server::otherwise).
 
-use super::answers::{Written, bytes_of, each_of, ttl_of};
+use super::answers::{Written, bytes_of, each, ttl_of};
 use super::error::{Failure, unexpected};
 use super::features::DeleteIfEqual;
 use super::links::Failed;
 use super::mark;
 use super::name::Name;
+use super::packed::behind_ready_tasks;
 use super::script::{self, Script};
 use super::server::{Publish, Server};
 use crate::key::RecordKey;
+use crate::store::future::all;
 use crate::store::wire::HeadBytes;
 use crate::store::{Head, Next, Seen, State, StoreFuture, Swap, Swapped, WhenFull, wire};
-use redis::{Cmd, RedisWrite, ToRedisArgs, Value};
+use redis::{Cmd, Pipeline, RedisWrite, ToRedisArgs, Value};
 use std::io::Write as _;
 
 /// The channel on which the names of ended records are published.
 pub(super) const CHANNEL: &str = "idempotent:ended";
+
+/// Number of swaps in one message, where many are sent: the server works on it while the next one is made.
+const TOGETHER: usize = 256;
 
 /// The command that brings a swap about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,40 +94,61 @@ impl Server {
         swaps: &[(RecordKey, Swap)],
     ) -> Vec<Result<Swapped, Failed>> {
         let named: Vec<_> = swaps.iter().map(|(key, swap)| (Name::of(key), swap)).collect();
-        let one_server = !self.links.target().is_cluster();
-        let commands: Option<Vec<_>> = match one_server && swaps.len() > 1 {
-            true => named.iter().map(|(name, swap)| self.sent_with_others(name, swap)).collect(),
-            false => None,
-        };
-        let Some(commands) = commands else {
+        if named.len() < 2 || self.links.target().is_cluster() {
             return super::join(named.iter().map(|(name, swap)| self.swap(name, swap))).await;
-        };
-        let mut pipeline = redis::pipe();
-        let mut ways = Vec::with_capacity(commands.len());
-        for (way, command) in commands {
-            pipeline.add_command(command);
-            ways.push(way);
         }
-        // One wait for all of them: it is for everything that the connection wrote before.
-        if let Some(replication) = &self.replication {
-            pipeline.add_command(replication.command());
+        // A wait for replicas is for what its own connection wrote, so it travels with all of it.
+        let in_parts = self.replication.is_none() && self.links.target().sends_once();
+        let together = if in_parts { TOGETHER } else { named.len() };
+        let mut sent = Vec::with_capacity(named.len().div_ceil(together));
+        for part in named.chunks(together) {
+            sent.push(self.message(part).started().await);
+            if together < named.len() {
+                // The connection writes it before the next one is made.
+                behind_ready_tasks().await;
+            }
         }
-        let mut answers = self.links.pipeline(&pipeline).await;
-        let mut written = Written::Unasked;
-        if let (Some(replication), Ok(answers)) = (&self.replication, &mut answers) {
-            written = replication.written(answers.pop().unwrap_or(Ok(Value::Nil)));
+        let mut swapped = Vec::with_capacity(named.len());
+        for message in sent {
+            swapped.append(&mut message.await);
         }
-        let each = each_of(answers, &named).zip(ways).map(|(((name, swap), answer), way)| {
-            let answer = answer.map(|answer| (answer, written.clone()));
-            self.finish(way, name, swap, Some(answer))
-        });
-        super::join(each).await
+        all(swapped.into_iter()).await
     }
 
-    /// The way of a swap and its command, if it is one command.
-    fn sent_with_others(&self, name: &Name<'_>, swap: &Swap) -> Option<(Way, Cmd)> {
-        let way = self.way(swap);
-        Some((way, self.command(way, name, swap)?))
+    /// Sends swaps in one message, and reads the answers.
+    fn message<'a>(
+        &'a self,
+        named: &'a [(Name<'_>, &Swap)],
+    ) -> StoreFuture<'a, Vec<StoreFuture<'a, Result<Swapped, Failed>>>> {
+        StoreFuture::new(async move {
+            let mut pipeline = Pipeline::with_capacity(named.len() + 1);
+            let mut ways = Vec::with_capacity(named.len());
+            for (name, swap) in named {
+                let way = self.way(swap);
+                let command = self.command(way, name, swap);
+                ways.push((way, command.is_some()));
+                if let Some(command) = command {
+                    pipeline.add_command(command);
+                }
+            }
+            let (mut written, mut answers) = (Written::Unasked, Ok(Vec::new()));
+            if !pipeline.is_empty() {
+                // One wait for all of them: it is for everything that the connection wrote before.
+                if let Some(replication) = &self.replication {
+                    pipeline.add_command(replication.command());
+                }
+                answers = self.links.pipeline(&pipeline).await;
+                if let (Some(replication), Ok(answers)) = (&self.replication, &mut answers) {
+                    written = replication.written(answers.pop().unwrap_or(Ok(Value::Nil)));
+                }
+            }
+            let mut answers = each(answers);
+            let finished = named.iter().zip(ways).map(|((name, swap), (way, is_sent))| {
+                let answer = is_sent.then(|| Ok((answers()?, written.clone())));
+                self.finish(way, name, swap, answer)
+            });
+            finished.collect()
+        })
     }
 
     fn way(&self, swap: &Swap) -> Way {
@@ -148,14 +174,14 @@ impl Server {
     fn command(&self, way: Way, name: &Name<'_>, swap: &Swap) -> Option<Cmd> {
         Some(match way {
             Way::Create => {
-                let mut command = set(name, &swap.next, 0);
+                let mut command = set(name.as_str(), &swap.next, 0);
                 command.arg("NX").arg("GET").arg("PX").arg(millis(&swap.next));
                 command
             }
             Way::CreateInTwo => return None,
             Way::SetIfEqual => {
                 let seen = RecordBytes::seen(&swap.seen);
-                let mut command = set(name, &swap.next, seen.len());
+                let mut command = set(name.as_str(), &swap.next, seen.len());
                 command.arg("IFEQ").arg(seen).arg("GET").arg("PX").arg(millis(&swap.next));
                 command
             }
@@ -171,7 +197,8 @@ impl Server {
                 command
             }
             Way::Renew => script::RENEW.by_hash(&renewal(name, swap)),
-            Way::Script => script::SWAP.by_hash(&self.replacement(name, swap)),
+            Way::Script if self.is_moved(swap) => return None,
+            Way::Script => script::SWAP.by_hash(&self.replacement(name, None, swap)),
         })
     }
 
@@ -238,13 +265,13 @@ impl Server {
             Way::Create | Way::CreateInTwo if !self.features.set_nx_get() => {
                 match self.create_in_two(name, swap).await {
                     Err(failed) if failed.failure() == Failure::Full && must_be_taken(swap) => {
-                        self.script(&script::SWAP, &self.replacement(name, swap)).await?
+                        self.replace(name, swap).await?
                     }
                     created => return created,
                 }
             }
             Way::Renew => self.script(&script::RENEW, &renewal(name, swap)).await?,
-            _ => self.script(&script::SWAP, &self.replacement(name, swap)).await?,
+            _ => self.replace(name, swap).await?,
         };
         match answer {
             (Value::Int(1), written) => {
@@ -255,11 +282,21 @@ impl Server {
         }
     }
 
+    /// Compares and writes by a script.
+    async fn replace(&self, name: &Name<'_>, swap: &Swap) -> Result<(Value, Written), Failed> {
+        if self.is_moved(swap)
+            && let Some(answer) = self.move_in(name, swap).await?
+        {
+            return Ok(answer);
+        }
+        self.script(&script::SWAP, &self.replacement(name, None, swap)).await
+    }
+
     /// Writes a record if there is none, on a server whose `SET` cannot also show the one that
     /// there is. Both commands travel together; whatever happens between them, the second is asked
     /// only what the first was refused for.
     async fn create_in_two(&self, name: &Name<'_>, swap: &Swap) -> Result<Swapped, Failed> {
-        let mut create = set(name, &swap.next, 0);
+        let mut create = set(name.as_str(), &swap.next, 0);
         create.arg("NX").arg("PX").arg(millis(&swap.next));
         let mut pipeline = redis::pipe();
         pipeline.add_command(create);
@@ -296,8 +333,13 @@ impl Server {
         }
     }
 
-    /// The arguments of `swap.lua`.
-    fn replacement(&self, name: &Name<'_>, swap: &Swap) -> impl Fn(&mut Cmd) {
+    /// The arguments of `swap.lua`. A record that stands beside the one that it replaces is not among them.
+    pub(super) fn replacement(
+        &self,
+        name: &Name<'_>,
+        beside: Option<&str>,
+        swap: &Swap,
+    ) -> impl Fn(&mut Cmd) {
         let (channel, publish) = match self.publish {
             Publish::OneChannel => (CHANNEL, "PUBLISH"),
             Publish::ByName => (name.as_str(), "SPUBLISH"),
@@ -305,15 +347,24 @@ impl Server {
         let taken = u8::from(must_be_taken(swap));
         move |command| {
             let (seen, next) = (RecordBytes::seen(&swap.seen), RecordBytes::next(&swap.next));
-            command.reserve_space_for_args([name.as_str().len() + seen.len() + next.len() + 64]);
-            command.arg(1).arg(name.as_str()).arg(seen).arg(next).arg(millis(&swap.next));
-            command.arg(AtMost::of(&swap.seen)).arg(channel).arg(publish).arg(taken);
+            match beside {
+                None => {
+                    let bytes = name.as_str().len() + seen.len() + next.len() + 64;
+                    command.reserve_space_for_args([bytes]);
+                    command.arg(1).arg(name.as_str()).arg(seen).arg(next);
+                }
+                Some(beside) => {
+                    command.arg(2).arg(name.as_str()).arg(beside).arg(seen).arg("");
+                }
+            }
+            command.arg(millis(&swap.next)).arg(AtMost::of(&swap.seen));
+            command.arg(channel).arg(publish).arg(taken);
         }
     }
 }
 
 /// The time to live of what a swap writes, in milliseconds.
-fn millis(next: &Next) -> u64 {
+pub(super) fn millis(next: &Next) -> u64 {
     match next {
         Next::Put { ttl, .. } => wire::millis(*ttl).max(1),
         Next::Extend { ttl } => wire::millis(*ttl),
@@ -398,12 +449,12 @@ fn must_be_taken(swap: &Swap) -> bool {
 
 /// `SET` with the record that is to be there, and room for the conditions that follow: of this many bytes, beside words
 /// and numbers.
-fn set(name: &Name<'_>, next: &Next, conditions: usize) -> Cmd {
+pub(super) fn set(name: &str, next: &Next, conditions: usize) -> Cmd {
     const WORDS: usize = 32;
     let next = RecordBytes::next(next);
-    let bytes = name.as_str().len() + next.len() + conditions + WORDS;
+    let bytes = name.len() + next.len() + conditions + WORDS;
     let mut command = Cmd::with_capacity(8, bytes);
-    command.arg("SET").arg(name.as_str()).arg(next);
+    command.arg("SET").arg(name).arg(next);
     command
 }
 

@@ -1,5 +1,6 @@
 -- Replaces a record if it is the one that the caller saw: its head is compared, not its value, and not a waiter's mark.
--- KEYS: record. ARGV: head of the record as seen, empty if none; record to write, empty to delete; its time to live;
+-- KEYS: record; name under which the record to write stands, if it is not among the arguments.
+-- ARGV: head of the record as seen, empty if none; record to write, empty to delete; its time to live;
 -- longest time to live that the seen record may have, empty if any; channel; how to publish; 1 if a full server takes it.
 -- Answers 1 if it was replaced, else the record as it is and its time to live.
 local now = redis.call('GET', KEYS[1])
@@ -24,7 +25,9 @@ end
 if not same or (ARGV[4] ~= '' and redis.call('PTTL', KEYS[1]) > tonumber(ARGV[4])) then
   return { now, redis.call('PTTL', KEYS[1]) }
 end
-if ARGV[2] == '' then
+if KEYS[2] then
+  redis.call('RENAME', KEYS[2], KEYS[1])
+elseif ARGV[2] == '' then
   redis.call('DEL', KEYS[1])
 else
   local written = redis.pcall('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])

@@ -1,0 +1,114 @@
+//! Large records that replace others: written under a name of their own, and moved by the script that compares.
+//!
+//! A server turns the arguments of a script into strings of Lua, and hashes every byte of them: that takes ten times as long
+//! as the write. So a large record is no argument. One transaction sets it under another name, runs the script, which renames
+//! it if the record is the one that was seen, and deletes what is left. Nobody sees the other name: the server does
+//! nothing else meanwhile, and what a transaction began it ends.
+//!
+//! If the server refuses any of that, nothing was replaced, and the script gets the record after all. A transaction whose
+//! `EXEC` is refused is discarded, also by a server that lets a user begin and not end one.
+
+use super::answers::Written;
+use super::error::{Failure, unexpected};
+use super::links::Failed;
+use super::name::Name;
+use super::script;
+use super::server::Server;
+use super::swaps::{millis, set};
+use crate::store::{Next, Swap};
+use redis::{Pipeline, Value};
+
+/// Length of a value from which on its record is moved, in bytes. Below it, a transaction costs as much as it saves.
+const LARGE: usize = 16 * 1024;
+
+/// Follows the name of a record that is moved. No name of a record ends like this.
+const BESIDE: &str = "|~";
+
+/// The name of the script in a message: its hash, or its text.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Hash,
+    Text,
+}
+
+/// The end of a transaction.
+enum Ended {
+    Answered(Value, Written),
+    /// Nothing was replaced.
+    Refused(Failure),
+}
+
+impl Server {
+    /// `true` if what the swap writes is to be moved.
+    pub(super) fn is_moved(&self, swap: &Swap) -> bool {
+        let Next::Put { value: Some(value), .. } = &swap.next else { return false };
+        // In a cluster two names have two slots, and where a connection of the caller's own leads is not known.
+        value.as_bytes().len() >= LARGE && self.features.moves() && self.links.target().sends_once()
+    }
+
+    /// Replaces a record by a large one. `None` if the server refused: then nothing was replaced.
+    pub(super) async fn move_in(
+        &self,
+        name: &Name<'_>,
+        swap: &Swap,
+    ) -> Result<Option<(Value, Written)>, Failed> {
+        let mut ended = self.transaction(name, swap, By::Hash).await?;
+        if matches!(ended, Ended::Refused(Failure::NoScript)) {
+            ended = self.transaction(name, swap, By::Text).await?;
+        }
+        match ended {
+            Ended::Answered(answer, written) => Ok(Some((answer, written))),
+            Ended::Refused(Failure::Forbidden | Failure::UnknownCommand) => {
+                self.features.without_moves();
+                Ok(None)
+            }
+            Ended::Refused(_) => Ok(None),
+        }
+    }
+
+    async fn transaction(&self, name: &Name<'_>, swap: &Swap, by: By) -> Result<Ended, Failed> {
+        let beside = format!("{}{BESIDE}", name.as_str());
+        let mut record = set(&beside, &swap.next, 0);
+        record.arg("PX").arg(millis(&swap.next));
+        let arguments = self.replacement(name, Some(&beside), swap);
+        let mut pipeline = Pipeline::with_capacity(6);
+        pipeline.cmd("MULTI").add_command(record);
+        pipeline.add_command(match by {
+            By::Hash => script::SWAP.by_hash(&arguments),
+            By::Text => script::SWAP.by_text(&arguments),
+        });
+        pipeline.cmd("DEL").arg(&beside).cmd("EXEC");
+        if let Some(replication) = &self.replication {
+            pipeline.add_command(replication.command());
+        }
+        let mut answers = self.links.pipeline(&pipeline).await?.into_iter();
+        let mut answer = || answers.next().unwrap_or(Ok(Value::Nil));
+        let (begun, queued, ended) = (answer(), [answer(), answer(), answer()], answer());
+        let written = self.replication.as_ref().map(|replication| replication.written(answer()));
+        let written = written.unwrap_or(Written::Unasked);
+        Ok(match (begun, ended) {
+            (Ok(_), Ok(Value::Array(answers))) => match <[Value; 3]>::try_from(answers) {
+                Ok([_, answer, _]) => Ended::Answered(answer, written),
+                Err(_) => return Err(Failed::Answered(unexpected("EXEC"))),
+            },
+            (_, Ok(_)) => return Err(Failed::Answered(unexpected("EXEC"))),
+            // One that was refused when it was queued says more than the end. One that failed later was the only one
+            // to fail, or the script could not rename what was not there.
+            (Ok(_), Err(ended)) => {
+                let refused = queued.into_iter().find_map(Result::err).unwrap_or(ended);
+                Ended::Refused(refused.failure())
+            }
+            // Each of them ran by itself, and the script is a step of its own.
+            (Err(begun), Err(_)) => {
+                let [_, moved, _] = queued;
+                match moved {
+                    Ok(answer) => {
+                        self.features.without_moves();
+                        Ended::Answered(answer, written)
+                    }
+                    Err(_) => Ended::Refused(begun.failure()),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! Large answers, which are not given to scripts.
+
+use crate::site::{Process, Site, name, strong};
+use idempotent_runtime::store::RedisStore;
+use idempotent_runtime::{Error, ErrorKind, Idempotency, Recorded};
+use std::time::Duration;
+use support::proxy::Command;
+use support::redis::{RedisServer, binaries};
+use support::until_async;
+use tokio::sync::oneshot;
+
+/// Longer than any test takes: nothing is polled, renewed or sent again meanwhile.
+const LONG: Duration = Duration::from_secs(120);
+
+async fn quiet(site: &Site) -> Process {
+    let config = strong().with_lease(LONG * 3).with_wait(LONG * 2).with_retry_interval(LONG);
+    site.process_with(LONG, config).await
+}
+
+fn large(of: char) -> String {
+    of.to_string().repeat(100_000)
+}
+
+/// A call whose body returns a large answer after `before`.
+async fn call(
+    process: &Process,
+    key: &str,
+    of: char,
+    before: impl Future<Output = ()> + Send,
+) -> Result<String, Error> {
+    let body = async {
+        before.await;
+        Ok(large(of))
+    };
+    process.op(key).run(body).await
+}
+
+/// The record is the only thing that the server has.
+async fn nothing_is_left_beside(site: &Site, key: &str) {
+    let ::redis::Value::Array(names) = site.command(&["KEYS", "*"]).await else { panic!() };
+    assert_eq!(names, [::redis::Value::BulkString(name(key).into_bytes())]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_answer_is_kept_out_of_scripts() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let store = RedisStore::connect(&site.server.url()).await.unwrap();
+        let expected: &[&str] = match store.server_version() {
+            it if it.starts_with("redis 6.2") => &["SET", "GET", "EVALSHA"],
+            it if it.starts_with("redis 7.") || it.starts_with("redis 8.0") => {
+                &["SET", "MULTI", "SET", "EVALSHA", "DEL", "EXEC"]
+            }
+            _ => &["SET", "SET"],
+        };
+        let process = quiet(&site).await;
+        process.proxy.forget();
+        assert_eq!(call(&process, "k", 'a', async {}).await.unwrap(), large('a'));
+        let sent: Vec<_> = process.proxy.commands().iter().map(Command::name).collect();
+        assert_eq!(sent, expected, "{}", store.server_version());
+        assert!(site.ttl("k").await > crate::site::EXPIRE / 2);
+        assert_eq!(call(&process, "k", 'b', async {}).await.unwrap(), large('a'));
+        nothing_is_left_beside(&site, "k").await;
+        process.ends_clean().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_answer_does_not_replace_that_of_another_attempt() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let (process, other) = (quiet(&site).await, quiet(&site).await);
+        let meanwhile = async {
+            site.command(&["DEL", &name("k")]).await;
+            assert_eq!(call(&other, "k", 'b', async {}).await.unwrap(), large('b'));
+        };
+        let error = call(&process, "k", 'a', meanwhile).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Superseded);
+        assert_eq!(call(&process, "k", 'c', async {}).await.unwrap(), large('b'));
+        nothing_is_left_beside(&site, "k").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_answer_wakes_the_callers_that_wait() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let (process, other) = (quiet(&site).await, quiet(&site).await);
+        let (runs, began) = oneshot::channel();
+        let is_awaited = async {
+            runs.send(()).unwrap();
+            let is_marked = async || site.bytes("k").await.is_some_and(|bytes| bytes[2] == 1);
+            until_async(is_marked).await;
+        };
+        let waiting = async {
+            began.await.unwrap();
+            call(&other, "k", 'b', async {}).await
+        };
+        let (ran, waited) = tokio::join!(call(&process, "k", 'a', is_awaited), waiting);
+        assert_eq!((ran.unwrap(), waited.unwrap()), (large('a'), large('a')));
+        nothing_is_left_beside(&site, "k").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_answer_is_recorded_by_a_server_without_scripts_or_room() {
+    for binary in binaries() {
+        for before in [&["SCRIPT", "FLUSH"][..], &["CONFIG", "SET", "maxmemory", "1"]] {
+            let site = Site::start_with(&binary, &[]).await;
+            let (process, other) = (quiet(&site).await, quiet(&site).await);
+            let prepared = async { drop(site.command(before).await) };
+            assert_eq!(call(&process, "k", 'a', prepared).await.unwrap(), large('a'));
+            process.ends_clean().await;
+            site.command(&["CONFIG", "SET", "maxmemory", "0"]).await;
+            assert_eq!(call(&other, "k", 'b', async {}).await.unwrap(), large('a'), "{before:?}");
+            nothing_is_left_beside(&site, "k").await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_needs_no_more_rights_for_large_answers() {
+    for binary in binaries() {
+        for rights in ["-multi", "-exec", "-rename", "-multi -rename", "-multi -exec -rename"] {
+            let server = RedisServer::start_with(&binary, &[]);
+            let mut user = ::redis::cmd("ACL");
+            user.arg(&["SETUSER", "app", "on", ">secret", "~*", "&*", "+@all"]);
+            user.arg(rights.split(' ').collect::<Vec<_>>());
+            let mut direct = server.connection().await;
+            user.exec_async(&mut direct).await.unwrap();
+            let url = format!("redis://app:secret@{}", server.address());
+            let store = RedisStore::connect(&url).await.unwrap();
+            let idem = Idempotency::builder().store(store).config(strong()).build().unwrap();
+            for key in ["k", "l", "k"] {
+                let run = async { Ok::<_, Error>(large('a')) };
+                let answer = idem.operation("large").key(key).run_detailed(run).await.unwrap();
+                assert_eq!(answer.value, large('a'), "{rights}");
+                assert_eq!(answer.recorded, Recorded::Yes, "{rights}");
+            }
+            let left: usize = ::redis::cmd("DBSIZE").query_async(&mut direct).await.unwrap();
+            assert_eq!(left, 2, "{rights}");
+        }
+    }
+}
