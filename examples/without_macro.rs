@@ -49,7 +49,7 @@ async fn begin_and_end(idem: &Idempotency) -> Result<(), AnyError> {
 
     let attempt = fresh(&import).await?;
     println!("  begin         -> Fresh, attempt {}, fence {}", attempt.number(), attempt.fence());
-    // Only the owner of the attempt can end it. Everybody else is told to wait.
+    // Only the owner of the attempt can end it. Other callers are told to wait.
     let Begin::InFlight { retry_after } = import.begin().await? else { panic!("begun twice") };
     println!("  begin         -> InFlight, retry after {} s at the latest", retry_after.as_secs());
 
@@ -95,7 +95,7 @@ async fn look_and_forget(idem: &Idempotency) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// With `Abandon::Block`, nobody repeats an attempt that vanished until somebody has looked.
+/// With `Abandon::Block`, an attempt that vanished is not repeated until an operator has looked.
 async fn resolve(idem: &Idempotency) -> Result<(), AnyError> {
     println!("\nresolve");
     let payment = idem

@@ -62,7 +62,7 @@ impl Traffic {
 
     /// Makes calls of every kind. What they answer is of no interest here: it is counted.
     ///
-    /// One kind after the other, since the faults of the store hit whoever comes next.
+    /// One kind after the other, since the faults of the store hit the next call.
     pub(crate) async fn round(&self, round: u64) {
         self.repeats(round).await;
         self.waits(round).await;

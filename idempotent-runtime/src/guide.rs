@@ -1,12 +1,12 @@
 //! The guide: a page for each topic, from choosing a key to the bytes in the store.
 //!
-//! | to find out | read |
+//! | question | page |
 //! | --- | --- |
 //! | which key, mode and times suit an operation | [choosing] |
 //! | what is guaranteed, exactly | [semantics] |
 //! | what a refused caller does next | [errors] |
 //! | which settings there are, and where they come from | [configuration] |
-//! | which store to take, and how to write one | [stores], [redis] |
+//! | which store to choose, and how to write one | [stores], [redis] |
 //! | how to test idempotent functions and stores | [testing] |
 //! | what to measure, log and alert on | [observability] |
 //! | what may change between two versions of a program | [rolling_deploys] |

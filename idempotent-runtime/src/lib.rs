@@ -114,14 +114,14 @@ async fn start() -> Result<(), Box<dyn std::error::Error>> {
 //! # Testing
 //!
 //! With the feature `testing`, `testing::assert_runs_once(10, || create_order(request())).await` makes ten concurrent calls
-//! and one more, on a store of its own, and asserts one run and equal answers. [The guide](guide::testing) has the rest:
+//! and one more, on a store of its own, and asserts one run and equal answers. [The guide](guide::testing) covers the rest:
 //! a manual clock, a store with faults, a contract suite.
 //!
 //! # Features
 //!
 //! | feature | adds |
 //! | --- | --- |
-//! | `redis` (default) | `RedisStore`; with `default-features = false`, records are in memory or in a store of yours |
+//! | `redis` (default) | `RedisStore`; with `default-features = false`, records are in memory or in a store of your own |
 //! | `redis-tls` | TLS to Redis, with rustls |
 //! | `msgpack` | MessagePack as the codec, instead of JSON |
 //! | `encryption` | stored values encrypted with XChaCha20-Poly1305, bound to their record |

@@ -60,7 +60,7 @@
 //! | lock a row, or save it unless it has changed | [`entity`] |
 //! | use another database client | [`client::SqlConnection`], [`TransactionPool`] |
 //!
-//! The [guide] says which store to take, and what is guaranteed.
+//! The [guide] says which store to choose, and what is guaranteed.
 //!
 //! # Features
 //!
