@@ -115,7 +115,7 @@ async fn resolve(idem: &Idempotency) -> Result<(), AnyError> {
     println!("  resolve       -> {resolved:?}");
     assert_eq!(resolved, Resolved::Done);
 
-    let receipt: String = payment.run(async { Err(Declined) }).await?;
+    let receipt: String = payment.run(async { Err(PaymentError::Declined) }).await?;
     println!("  run           -> {receipt:?}, without running its body");
     assert_eq!(receipt, "receipt 18");
     Ok(())
@@ -128,20 +128,26 @@ async fn fresh(operation: &Operation<'_>) -> Result<idempotent_runtime::Attempt,
     }
 }
 
-/// The error of a body that must not run.
+/// The error of a payment: the bank's answer, or a refused call.
 #[derive(Debug)]
-struct Declined;
+enum PaymentError {
+    Declined,
+    Refused(Error),
+}
 
-impl From<Error> for Declined {
-    fn from(_: Error) -> Self {
-        Self
+impl From<Error> for PaymentError {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
     }
 }
 
-impl std::fmt::Display for Declined {
+impl std::fmt::Display for PaymentError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("declined")
+        match self {
+            Self::Declined => formatter.write_str("declined"),
+            Self::Refused(error) => error.fmt(formatter),
+        }
     }
 }
 
-impl std::error::Error for Declined {}
+impl std::error::Error for PaymentError {}

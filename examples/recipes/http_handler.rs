@@ -44,7 +44,7 @@ async fn create_invoice(Json(order): Json<Order>) -> Result<Json<Done>, Error> {
 }
 
 /// The key is the order's: one shipment, for every client and every repeat.
-#[idempotent(key = "order.id", mode = "strong", expire = "24h", fingerprint = "order.address")]
+#[idempotent(key = order.id, mode = "strong", expire = "24h", fingerprint = order.address)]
 async fn ship_order(order: Order) -> Result<Done, Error> {
     Ok(Done { number: work(&order.address) })
 }

@@ -42,9 +42,11 @@
 #[cfg_attr(doc, doc = include_str!("../guide/choosing.md"))]
 pub mod choosing {}
 
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 #[cfg_attr(doc, doc = include_str!("../guide/coming-from.md"))]
 pub mod coming_from {}
 
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [rolling-deploys]: crate::guide::rolling_deploys
 /// [stores]: crate::guide::stores
 /// [testing]: crate::guide::testing
@@ -52,6 +54,7 @@ pub mod coming_from {}
 pub mod configuration {}
 
 /// [decision 17]: crate::guide#files-of-the-repository
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [redis#round-trips]: crate::guide::redis#round-trips
 #[cfg_attr(doc, doc = include_str!("../guide/costs.md"))]
 pub mod costs {}
@@ -66,10 +69,12 @@ pub mod expansion {}
 /// [examples/metrics/prometheus.rs]: crate::guide#files-of-the-repository
 /// [monitoring/alerts.yml]: crate::guide#files-of-the-repository
 /// [monitoring/dashboard.json]: crate::guide#files-of-the-repository
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [rolling-deploys]: crate::guide::rolling_deploys
 #[cfg_attr(doc, doc = include_str!("../guide/observability.md"))]
 pub mod observability {}
 
+/// [configuration#the-installed-instance]: crate::guide::configuration#the-installed-instance
 /// [examples/stock.rs]: crate::guide#files-of-the-repository
 /// [examples/tokens.rs]: crate::guide#files-of-the-repository
 /// [stores#list-records]: crate::guide::stores#list-records
@@ -95,6 +100,7 @@ pub mod semantics {}
 /// [examples/tokens.rs]: crate::guide#files-of-the-repository
 /// [outbox]: ../../../idempotent_sql/guide/outbox/index.html
 /// [recipes/blocked-key.md]: crate::guide#files-of-the-repository
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [redis]: crate::guide::redis
 /// [reliability]: crate::guide::reliability
 /// [semantics#14-what-a-store-must-do]: crate::guide::semantics#14-what-a-store-must-do

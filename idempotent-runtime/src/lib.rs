@@ -28,18 +28,22 @@
 //! #[derive(Debug, PartialEq, Serialize, Deserialize)]
 //! struct Order { id: u64, item: String }
 //!
-//! #[derive(Debug, thiserror::Error)]
+//! #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 //! enum OrderError {
 //!     #[error("{0} is sold out")]
 //!     SoldOut(String),
 //!     #[error(transparent)]
-//!     Refused(#[from] Error),
+//!     Refused(#[from] Error), // with kind(), retry_after() and disposition()
 //! }
 //!
-//! #[idempotent(key = "req.order_id", mode = "strong", expire = "10m", wait = "5s")]
+//! impl OrderError {
+//!     fn is_final(&self) -> bool { matches!(self, Self::SoldOut(_)) }
+//! }
+//!
+//! #[idempotent(key = "req.order_id", mode = "strong", expire = "10m", wait = "5s", final_errors = OrderError::is_final)]
 //! async fn create_order(req: CreateOrder) -> Result<Order, OrderError> {
 //!     if req.item == "unicorn" {
-//!         return Err(OrderError::SoldOut(req.item)); // frees the key
+//!         return Err(OrderError::SoldOut(req.item)); // final: a repeat gets it too
 //!     }
 //!     Ok(Order { id: req.order_id, item: req.item })
 //! }
@@ -53,8 +57,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The key can be written without quotes, `key = req.order_id`, so that the compiler suggests similar
-//! fields, and an editor completes, renames and follows the path.
+//! The key can also be written without quotes, `key = req.order_id`. Both forms are checked at compile
+//! time; without quotes, the compiler also points at the one wrong name and offers a similar one that
+//! can be applied, and editors complete, rename and navigate the path.
 //!
 //! # Modes
 //!
@@ -130,6 +135,9 @@ async fn start() -> Result<(), Box<dyn std::error::Error>> {
 //! | `axum` | [`Error`] as a response of axum |
 //! | `testing` | tools for tests |
 //! | `bytes`, `chrono`, `jiff`, `rust_decimal`, `time`, `uuid` | types of the crate of that name as [parts of keys](derive@KeyPart) |
+//!
+//! Libraries that use the attribute depend on this crate with `default-features = false`, so that the
+//! program that uses them chooses the store.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
