@@ -125,3 +125,8 @@ pub use settlement::Settlement;
 pub(crate) const KEY_HEADER: &str = "idempotency-key";
 /// The header with the type of an event.
 pub(crate) const KIND_HEADER: &str = "type";
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -207,7 +207,11 @@ pub use idempotent_macros::KeyPart;
 #[doc = include_str!("../docs/idempotent.md")]
 pub use idempotent_macros::idempotent;
 
-/// Compiles and runs the examples of the README.
+/// Compiles and runs the examples of the README files: that of the package, and that of the repository.
 #[cfg(all(doctest, feature = "redis"))]
-#[doc = include_str!("../README.md")]
-pub struct Readme;
+mod readme {
+    #[doc = include_str!("../README.md")]
+    mod package {}
+    #[doc = include_str!("../../README.md")]
+    mod repository {}
+}

@@ -139,3 +139,8 @@ mod recipes {
     #[doc = include_str!("../../docs/recipes/stock.md")]
     mod stock {}
 }
+
+/// Compiles the example of the README.
+#[cfg(all(doctest, feature = "sqlx-sqlite"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
