@@ -72,7 +72,7 @@ impl IdempotencyLayer {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let layer = IdempotencyLayer::new(&Idempotency::in_memory()?, "shop").scope(|_| Some("ada"));
+/// let layer = IdempotencyLayer::new(&Idempotency::in_memory()?, "shop").scope(|_| Some("ada".to_owned()));
 /// let record = layer.record(Method::POST, "/orders", "7f3a").scope("ada");
 /// match record.get().await? {
 ///     Some(found) => println!("{:?}, for {:?}", found.state, found.expires_in),
