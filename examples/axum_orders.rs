@@ -76,8 +76,8 @@ struct Shipment {
     address: String,
 }
 
-/// One shipment for each order, whoever asks for it. What is refused is a response by itself.
-#[idempotent(key = "req.order_id", fingerprint = "req.address", expire = "1h", mode = "strong")]
+/// One shipment for each order, whichever client asks for it. A refusal becomes a response by itself.
+#[idempotent(key = req.order_id, fingerprint = req.address, expire = "1h", mode = "strong")]
 async fn ship_order(req: Ship) -> Result<Shipment, Error> {
     Ok(Shipment { number: next_number(), address: req.address })
 }

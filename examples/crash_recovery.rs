@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A child process begins and is killed with SIGKILL inside the body. With `abandon = "retry"` the
-//! next caller takes the key over when the lease ends. With `abandon = "block"` nobody runs it again
-//! until somebody finds out what happened and resolves it.
+//! next caller takes the key over when the lease ends. With `abandon = "block"` it does not
+//! run again until an operator finds out what happened and resolves it.
 #![allow(clippy::print_stdout)]
 
 use idempotent_runtime::store::RedisStore;
@@ -61,7 +61,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let error = until_unknown().await;
     println!("abandon = \"block\": {error}");
 
-    println!("somebody looks at the bank's books: it did happen, and its answer was 1");
+    println!("an operator looks at the bank's books: it did happen, and its answer was 1");
     idem.operation("money.wire").key(1_u32).resolve(Resolution::Succeeded(Some(&1_u32))).await?;
     println!("resolved: {}", wire_money(1, false).await?);
     Ok(())

@@ -59,7 +59,7 @@ async fn transfer_money(transfer: Transfer) -> Result<String, Error> {
     Ok(own_key())
 }
 
-#[idempotent(key = "(channel, user)", name = "user.notify")]
+#[idempotent(key = (channel, user), name = "user.notify")]
 async fn notify(channel: Channel, user: u32) -> Result<String, Error> {
     Ok(own_key())
 }

@@ -142,7 +142,7 @@ async fn explain(response: Response) -> Response {
         ("That did not work", text, ("/", "Back to the form"))
     };
     let Html(page) = page(title, &format!("<p>{text}</p>\n{}", links(&[link])));
-    // Status and code stay, for whoever is not a person.
+    // Status and code stay, for programs.
     let (mut parts, _) = response.into_parts();
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));

@@ -46,7 +46,7 @@ async fn create_order(req: CreateOrder) -> Result<Order, ShopError> {
     Ok(Order { id: req.order_id, receipt })
 }
 
-#[idempotent(key = "order_id", mode = "reject", message = "the order is on its way already")]
+#[idempotent(key = order_id, mode = "reject", message = "the order is on its way already")]
 async fn ship_order(order_id: u64) -> Result<(), ShopError> {
     BODIES.fetch_add(1, Relaxed);
     Ok(())

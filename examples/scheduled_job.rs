@@ -62,7 +62,7 @@ async fn send_report(worker: &Worker, slot: u32) -> Result<String, JobError> {
     Ok(format!("sent by {}", worker.name))
 }
 
-/// At most once per window, whoever comes first. There is no slot: a failure is not made up for.
+/// At most once per window, by the first caller. There is no slot: a failure is not made up for.
 #[idempotent(
     name = "cache.sweep",
     key = const "sweep",

@@ -49,7 +49,7 @@ async fn begin_and_end(idem: &Idempotency) -> Result<(), AnyError> {
 
     let attempt = fresh(&import).await?;
     println!("  begin         -> Fresh, attempt {}, fence {}", attempt.number(), attempt.fence());
-    // Only the owner of the attempt can end it. Everybody else is told to wait.
+    // Only the owner of the attempt can end it. Other callers are told to wait.
     let Begin::InFlight { retry_after } = import.begin().await? else { panic!("begun twice") };
     println!("  begin         -> InFlight, retry after {} s at the latest", retry_after.as_secs());
 
@@ -95,7 +95,7 @@ async fn look_and_forget(idem: &Idempotency) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// With `Abandon::Block`, nobody repeats an attempt that vanished until somebody has looked.
+/// With `Abandon::Block`, an attempt that vanished is not repeated until an operator has looked.
 async fn resolve(idem: &Idempotency) -> Result<(), AnyError> {
     println!("\nresolve");
     let payment = idem
@@ -115,7 +115,7 @@ async fn resolve(idem: &Idempotency) -> Result<(), AnyError> {
     println!("  resolve       -> {resolved:?}");
     assert_eq!(resolved, Resolved::Done);
 
-    let receipt: String = payment.run(async { Err(Declined) }).await?;
+    let receipt: String = payment.run(async { Err(PaymentError::Declined) }).await?;
     println!("  run           -> {receipt:?}, without running its body");
     assert_eq!(receipt, "receipt 18");
     Ok(())
@@ -128,20 +128,26 @@ async fn fresh(operation: &Operation<'_>) -> Result<idempotent_runtime::Attempt,
     }
 }
 
-/// The error of a body that must not run.
+/// The error of a payment: the bank's answer, or a refused call.
 #[derive(Debug)]
-struct Declined;
+enum PaymentError {
+    Declined,
+    Refused(Error),
+}
 
-impl From<Error> for Declined {
-    fn from(_: Error) -> Self {
-        Self
+impl From<Error> for PaymentError {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
     }
 }
 
-impl std::fmt::Display for Declined {
+impl std::fmt::Display for PaymentError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("declined")
+        match self {
+            Self::Declined => formatter.write_str("declined"),
+            Self::Refused(error) => error.fmt(formatter),
+        }
     }
 }
 
-impl std::error::Error for Declined {}
+impl std::error::Error for PaymentError {}

@@ -1,6 +1,7 @@
 //! `docs/observability.md` names exactly what the code emits: events with their levels and fields,
 //! metrics with their kinds and labels, outcomes with their problems, and the fields of the span.
 //! `docs/http-differences.md` names all problems by status, `docs/errors.md` all kinds of errors. A table of settings has each with its default.
+//! An example that cannot be compiled where it is shown is compiled elsewhere.
 #![allow(missing_docs)]
 
 use idempotent_http::problem;
@@ -397,6 +398,17 @@ fn every_feature_is_in_the_table_of_its_crate() {
     let rows = table_of("docs/configuration.md", "Cargo features");
     let documented: BTreeSet<_> = rows.iter().flat_map(|row| quoted(&row[0])).collect();
     assert_eq!(documented, declared_features("idempotent-runtime"), "docs/configuration.md");
+}
+
+/// The only example of the attribute that is not compiled where it is shown: it needs `idempotent-sql`.
+#[test]
+fn the_example_of_a_transaction_is_compiled_in_the_guide_of_databases() {
+    let read = |page: &str| fs::read_to_string(workspace().join(page)).unwrap();
+    let reference = read("idempotent-runtime/docs/idempotent.md");
+    let shown: Vec<&str> = reference.split("```ignore\n").skip(1).collect();
+    assert_eq!(shown.len(), 1, "examples that are not compiled");
+    let shown = shown[0].split("```").next().unwrap();
+    assert!(read("docs/exactly-once.md").contains(shown), "{shown}");
 }
 
 #[test]

@@ -28,22 +28,16 @@ pub(crate) struct Traffic {
     service: Router,
 }
 
-/// The error of a body, or of a call that was refused.
-struct Declined;
-
-impl From<Error> for Declined {
-    fn from(_: Error) -> Self {
-        Self
-    }
-}
+/// The error of a body, or the refusal of a call.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A body that is done at once.
-async fn done() -> Result<u64, Declined> {
+async fn done() -> Result<u64, Failure> {
     Ok(1)
 }
 
 /// A body that takes so long.
-async fn takes(time: Duration) -> Result<u64, Declined> {
+async fn takes(time: Duration) -> Result<u64, Failure> {
     sleep(time).await;
     Ok(1)
 }
@@ -62,7 +56,7 @@ impl Traffic {
 
     /// Makes calls of every kind. What they answer is of no interest here: it is counted.
     ///
-    /// One kind after the other, since the faults of the store hit whoever comes next.
+    /// One kind after the other, since the faults of the store hit the next call.
     pub(crate) async fn round(&self, round: u64) {
         self.repeats(round).await;
         self.waits(round).await;
@@ -119,8 +113,8 @@ impl Traffic {
             let _ = late("value").run(takes(SHORT_LEASE * 2)).await;
         };
         let error = async {
-            let fails = async { takes(SHORT_LEASE * 2).await.and(Err(Declined)) };
-            let _ = late("error").run::<u64, Declined, _>(fails).await;
+            let fails = async { takes(SHORT_LEASE * 2).await.and(Err("declined".into())) };
+            let _ = late("error").run::<u64, Failure, _>(fails).await;
         };
         let next = async {
             sleep(SHORT_LEASE + MOMENT).await;
@@ -132,13 +126,16 @@ impl Traffic {
 
     /// Bodies that fail, panic or are dropped, and calls that are refused.
     async fn failures(&self, round: u64) {
-        let _ = self.payment(round, "fails").run(async { Err::<u64, _>(Declined) }).await;
+        let _ = self
+            .payment(round, "fails")
+            .run(async { Err::<u64, Failure>("declined".into()) })
+            .await;
         let idem = self.idem.clone();
         let panics = tokio::spawn(async move {
             let body = async { std::panic::resume_unwind(Box::new("a panic")) };
             idem.operation("payments.charge")
                 .key(("panics", round))
-                .run::<u64, Declined, _>(body)
+                .run::<u64, Failure, _>(body)
                 .await
         });
         let _ = panics.await;
@@ -149,9 +146,9 @@ impl Traffic {
         }
         let _ = self.idem.operation("payments.charge").key("").run(done()).await;
         // JSON has no such number: the success is recorded without it.
-        let number = async { Ok::<_, Declined>(f64::NAN) };
+        let number = async { Ok::<_, Failure>(f64::NAN) };
         let _ = self.payment(round, "not a number").run(number).await;
-        let text = async { Ok::<_, Declined>("read as a number".to_owned()) };
+        let text = async { Ok::<_, Failure>("read as a number".to_owned()) };
         let _ = self.payment(round, "text").run(text).await;
         let _ = self.payment(round, "text").run(done()).await;
     }

@@ -49,7 +49,7 @@ async fn settle(
 ) -> Result<Resolved, Error> {
     let handle = idem.record(&record.key).expire(retention::PAYMENTS);
     match receipt {
-        // It took place: this is the answer for everybody who asks again.
+        // It took place: this is the answer for every repeat call.
         Some(receipt) => handle.resolve(Resolution::Succeeded(Some(receipt))).await,
         // It did not: the next caller runs.
         None => handle.resolve::<String>(Resolution::Retry).await,

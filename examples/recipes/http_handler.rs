@@ -43,8 +43,8 @@ async fn create_invoice(Json(order): Json<Order>) -> Result<Json<Done>, Error> {
     write_invoice(order).await.map(Json)
 }
 
-/// The key is the order's: one shipment, whoever asks for it and however often.
-#[idempotent(key = "order.id", mode = "strong", expire = "24h", fingerprint = "order.address")]
+/// The key is the order's: one shipment, for every client and every repeat.
+#[idempotent(key = order.id, mode = "strong", expire = "24h", fingerprint = order.address)]
 async fn ship_order(order: Order) -> Result<Done, Error> {
     Ok(Done { number: work(&order.address) })
 }

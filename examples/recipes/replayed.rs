@@ -16,7 +16,7 @@ struct Order {
     item: String,
 }
 
-#[idempotent(key = "id", fingerprint = "item", mode = "strong", expire = "10m")]
+#[idempotent(key = id, fingerprint = item, mode = "strong", expire = "10m")]
 async fn create_order(id: u64, item: &str) -> Result<Outcome<Order>, Error> {
     Ok(Order { id, item: item.to_owned() }.into())
 }

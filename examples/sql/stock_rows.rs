@@ -56,7 +56,7 @@ async fn take_with_lock(pool: SqlitePool) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Nobody waits, and whoever comes second reads again.
+/// No caller waits, and the second one reads again.
 async fn take_by_version(pool: SqlitePool) -> Result<bool, Failure> {
     let mut connection = pool.acquire().await?;
     loop {

@@ -57,6 +57,19 @@ use verdict::Verdict;
 /// extension [`Sent`] and the error have it. It is lost when the future is dropped or the process
 /// ends. If a request must be handled once even if its client crashes, make the key first, persist
 /// it beside the work, and use [`send_with_key`](Self::send_with_key).
+///
+/// ```no_run
+/// use idempotent_http::client::Retry;
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let retry = Retry::new().max_attempts(5).patience(Duration::from_secs(60));
+/// let http = reqwest::Client::new();
+/// let response = retry.send(http.post("http://localhost:3000/orders").body("lamp")).await?;
+/// println!("{}", response.status());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Retry {
     header: HeaderName,

@@ -1,6 +1,6 @@
 //! The guide to HTTP: the behaviour that clients see, the layer among others, and frameworks without tower.
 //!
-//! | to find out | read |
+//! | question | page |
 //! | --- | --- |
 //! | what clients see, and every setting of the layer | [http] |
 //! | where the layer goes among CORS, authentication, tracing and others | [http_layers] |

@@ -136,3 +136,8 @@ pub use status::StatusService;
 pub use transaction::{
     LostRace, TransactionRejection, TransactionSlot, TransactionalLayer, TransactionalService,
 };
+
+/// Compiles the example of the README.
+#[cfg(all(doctest, feature = "axum"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

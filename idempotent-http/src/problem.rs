@@ -91,7 +91,7 @@ pub const FORM_TOKEN_UNKNOWN: ProblemType =
 pub const FORM_TOKEN_FOREIGN: ProblemType = ProblemType::new(
     "form-token-foreign",
     403,
-    "this form belongs to somebody else",
+    "this form belongs to another user",
     Ending::Invalid,
 );
 

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Largest number of scopes that are counted at a time. One more ends the oldest period early.
+/// Largest number of scopes that are counted at a time. Beyond that, the oldest is evicted.
 pub(crate) const MOST_SCOPES: usize = 1 << 16;
 
 impl IdempotencyLayer {

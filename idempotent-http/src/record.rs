@@ -64,6 +64,22 @@ impl IdempotencyLayer {
 /// Handle to the record of one key, which need not exist. See [`IdempotencyLayer::record`].
 ///
 /// `Debug` does not show the key.
+///
+/// ```
+/// use http::Method;
+/// use idempotent_http::IdempotencyLayer;
+/// use idempotent_runtime::Idempotency;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let layer = IdempotencyLayer::new(&Idempotency::in_memory()?, "shop").scope(|_| Some("ada".to_owned()));
+/// let record = layer.record(Method::POST, "/orders", "7f3a").scope("ada");
+/// match record.get().await? {
+///     Some(found) => println!("{:?}, for {:?}", found.state, found.expires_in),
+///     None => println!("no request with this key has been handled"),
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 #[must_use = "a handle does nothing until it is asked for something"]
 pub struct RecordHandle {

@@ -68,6 +68,23 @@ impl IdempotencyLayer {
 /// No answer may be cached. The route is that of [`for_route`](Self::for_route), or what the request
 /// names in the parameters `path` and `method` of its query; `path` is its own path if it names none,
 /// and `method` is `POST`.
+///
+/// ```
+/// use axum::Router;
+/// use axum::routing::post;
+/// use http::Method;
+/// use idempotent_http::{IdempotencyLayer, StatusService};
+/// use idempotent_runtime::Idempotency;
+///
+/// fn service(idem: &Idempotency) -> Router {
+///     let layer = IdempotencyLayer::new(idem, "shop");
+///     let status: StatusService = layer.status().for_route(Method::POST, "/orders");
+///     Router::new()
+///         .route("/orders", post(async || "ordered").layer(layer))
+///         .route_service("/orders/status", status)
+/// }
+/// # drop(service(&Idempotency::in_memory().unwrap()));
+/// ```
 #[derive(Clone, Debug)]
 pub struct StatusService {
     settings: Arc<Settings>,

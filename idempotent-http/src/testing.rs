@@ -67,6 +67,24 @@ const AT_ONCE: usize = 4;
 /// Panics if the request was handled more than once or not at all, or if the answers differ. The
 /// message names the reason, as far as it can be seen from outside: no layer is in the path, the
 /// response is not stored, or a layer further out changes it.
+///
+/// ```
+/// use axum::Router;
+/// use axum::body::Body;
+/// use axum::routing::post;
+/// use http::Request;
+/// use idempotent_http::IdempotencyLayer;
+/// use idempotent_http::testing::assert_handled_once;
+/// use idempotent_runtime::Idempotency;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let layer = IdempotencyLayer::new(&Idempotency::in_memory()?, "shop").require_key();
+/// let app: Router = Router::new().route("/orders", post(async || "ordered")).layer(layer);
+/// let first = assert_handled_once(app, Request::post("/orders").body(Body::from("lamp"))?).await;
+/// assert_eq!(first.body(), "ordered");
+/// # Ok(()) }
+/// ```
 #[track_caller]
 pub fn assert_handled_once<S, B, R>(
     service: S,
@@ -100,6 +118,23 @@ where
 ///
 /// # Panics
 /// Panics if the request was handled, or refused for another reason.
+///
+/// ```
+/// use axum::Router;
+/// use axum::body::Body;
+/// use axum::routing::post;
+/// use http::Request;
+/// use idempotent_http::IdempotencyLayer;
+/// use idempotent_http::testing::assert_key_required;
+/// use idempotent_runtime::Idempotency;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let layer = IdempotencyLayer::new(&Idempotency::in_memory()?, "shop").require_key();
+/// let app: Router = Router::new().route("/orders", post(async || "ordered")).layer(layer);
+/// assert_key_required(app, Request::post("/orders").body(Body::from("lamp"))?).await;
+/// # Ok(()) }
+/// ```
 #[track_caller]
 pub fn assert_key_required<S, B, R>(service: S, request: Request<B>) -> impl Future<Output = ()>
 where

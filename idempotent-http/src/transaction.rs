@@ -96,6 +96,19 @@ impl IdempotencyLayer {
 
 /// Makes the requests of a service idempotent by their key, and runs their handlers in
 /// transactions. See [`IdempotencyLayer::transactional`].
+///
+/// ```
+/// use axum::Router;
+/// use axum::routing::post;
+/// use idempotent_http::{IdempotencyLayer, TransactionalLayer};
+/// use idempotent_runtime::Idempotency;
+/// use idempotent_runtime::protocol::TransactionSource;
+///
+/// /// With `idempotent-sql`, `database` is `Transactions::of(&pool)`.
+/// fn layer<X: TransactionSource>(idem: &Idempotency, database: X) -> TransactionalLayer<X> {
+///     IdempotencyLayer::new(idem, "shop").require_key().transactional(database)
+/// }
+/// ```
 #[derive(Clone)]
 pub struct TransactionalLayer<X> {
     settings: Arc<Settings>,

@@ -15,8 +15,8 @@ use std::time::Duration;
 ///   that: no delivery is lost by it. A consumer waits for a `next` that it has begun until it is told to
 ///   end; then it drops the wait, finishes its messages, and drops the source;
 /// * MUST connect again by itself: after an error it is asked again, after a pause that grows;
-/// * SHOULD NOT fetch far ahead of what it is asked for: a delivery that waits here waits for nobody
-///   else.
+/// * SHOULD NOT fetch far ahead of what it is asked for: a delivery that waits here is not
+///   offered to other consumers.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a source of deliveries",
     label = "not an `idempotent_queue::Deliveries`",

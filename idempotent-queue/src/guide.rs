@@ -1,6 +1,6 @@
 //! The guide to messages: consumers, producers, schedules, and a page for each broker.
 //!
-//! | to find out | read |
+//! | question | page |
 //! | --- | --- |
 //! | how deliveries are settled, and how to send and schedule once | [queues] |
 //! | what is particular to a broker | [queues_rabbitmq], [queues_nats], [queues_redis_streams], [queues_kafka] |

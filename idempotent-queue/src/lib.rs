@@ -48,7 +48,7 @@
 //! | `InProgress`, `Superseded`, `Unrecorded` | [`Again`](Settlement::Again), after the time that the error names |
 //! | an error that is final, `FailedBefore`, `Mismatch`, `MissingKey`, `InvalidKey`; a payload that cannot be decoded; too many deliveries | [`DeadLetter`](Settlement::DeadLetter) |
 //! | `Indeterminate`, `Undecodable` | [`Park`](Settlement::Park): a person decides |
-//! | `StoreUnavailable`, `StoreFull`, `NotReplicated`, `ShuttingDown` | [`Pause`](Settlement::Pause): it stays in hand, and nothing is fetched meanwhile |
+//! | `StoreUnavailable`, `StoreFull`, `NotReplicated`, `ShuttingDown` | [`Pause`](Settlement::Pause): it is held unsettled, and nothing is fetched meanwhile |
 //! | `Misconfigured`; mode `window`, which does not tell whether the work was done | [`Stop`](Settlement::Stop) |
 //!
 //! A function that is not idempotent is settled by its result alone, and a warning says so once.
@@ -125,3 +125,8 @@ pub use settlement::Settlement;
 pub(crate) const KEY_HEADER: &str = "idempotency-key";
 /// The header with the type of an event.
 pub(crate) const KIND_HEADER: &str = "type";
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -45,6 +45,23 @@ struct Rules {
 /// Token and scope of the request that is being handled.
 ///
 /// `Debug` shows of token and scope only whether they are set.
+///
+/// ```
+/// use idempotent_runtime::ambient::{self, Ambient};
+/// use idempotent_runtime::{Error, idempotent};
+///
+/// #[idempotent(mode = "strong")] // no `key`: the ambient token
+/// async fn create_order(item: &str) -> Result<String, Error> {
+///     Ok(format!("ordered {item}"))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let request = Ambient::new().token("7f3a").scope("acme");
+/// let first = ambient::scope(request.clone(), create_order("lamp")).await?;
+/// assert_eq!(ambient::scope(request, create_order("lamp")).await?, first);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ambient {
@@ -309,6 +326,19 @@ pub fn sync_scope<R>(ambient: Ambient, read: impl FnOnce() -> R) -> R {
 }
 
 /// Returns the ambient token and scope of this task, which [`scope`] can carry into another task.
+///
+/// ```
+/// use idempotent_runtime::ambient::{self, Ambient};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let token = ambient::scope(Ambient::new().token("7f3a"), async {
+///     let ambient = ambient::current().unwrap_or_default();
+///     tokio::spawn(ambient::scope(ambient, async { ambient::current()?.token })).await
+/// });
+/// assert_eq!(token.await?.as_deref(), Some("7f3a"));
+/// # Ok(()) }
+/// ```
 pub fn current() -> Option<Ambient> {
     AMBIENT.try_with(Ambient::clone).ok()
 }

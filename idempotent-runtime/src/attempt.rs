@@ -133,6 +133,22 @@ impl Begin {
 }
 
 /// A stored answer that can be read as the type it was written from.
+///
+/// ```
+/// use idempotent_runtime::{Begin, Idempotency, Mode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::in_memory()?;
+/// let import = idem.operation("files.import").key("2026-11.csv").mode(Mode::Strong);
+/// if let Begin::Fresh(attempt) = import.begin().await? {
+///     attempt.complete(&1200_u32).await?;
+/// }
+///
+/// let Begin::Replay(stored) = import.begin().await? else { panic!("it was completed") };
+/// assert_eq!((stored.decode::<u32>()?, stored.attempt()), (1200, 1));
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Stored {
     engine: Arc<Engine>,

@@ -20,6 +20,20 @@ use std::any::Any;
 use std::time::Duration;
 
 /// The result of [`Operation::run_effect`].
+///
+/// ```
+/// use idempotent_runtime::EffectOutcome;
+///
+/// fn told(outcome: EffectOutcome<i64>) -> String {
+///     match outcome {
+///         EffectOutcome::Applied(left) if left.replayed => format!("{} left, taken before", left.value),
+///         EffectOutcome::Applied(left) => format!("{} left", left.value),
+///         EffectOutcome::Refused { reason } => reason,
+///         _ => "unknown".to_owned(),
+///     }
+/// }
+/// # drop(told);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EffectOutcome<T> {

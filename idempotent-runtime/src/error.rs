@@ -30,38 +30,38 @@ use std::time::Duration;
 /// A function's error type needs `From<Error>`, so that a call can be refused. It keeps the whole
 /// refusal, which has kind, text and [`retry_after`](Error::retry_after), or the parts that its
 /// callers look at. Both are `Serialize` and `Deserialize`, as
-/// [`final_errors`](crate::AnswerPolicy::final_errors) requires:
+/// [`final_errors`](macro@crate::idempotent#final_errors) requires:
 ///
 /// ```
 /// use idempotent_runtime::{Error, ErrorKind, idempotent};
 /// use serde::{Deserialize, Serialize};
+/// # struct CreateOrder { order_id: String, item: String }
 ///
 /// #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
-/// enum PayError {
-///     #[error("the card was refused")]
-///     CardRefused,
+/// enum OrderError {
+///     #[error("{0} is sold out")]
+///     SoldOut(String),
 ///     #[error(transparent)]
-///     NotNow(#[from] Error),
+///     Refused(#[from] Error), // with kind(), retry_after() and disposition()
 /// }
 ///
-/// impl PayError {
-///     /// The bank's no is an answer. Refusals are not, whatever is said here.
-///     fn is_final(&self) -> bool {
-///         matches!(self, Self::CardRefused)
-///     }
+/// impl OrderError {
+///     /// `SoldOut` is an answer. A refusal is not, whatever this returns for it.
+///     fn is_final(&self) -> bool { matches!(self, Self::SoldOut(_)) }
 /// }
 ///
-/// #[idempotent(key = "id", mode = "strong", final_errors = PayError::is_final)]
-/// async fn pay(id: &str, card: &str) -> Result<(), PayError> {
-///     if card == "good" { Ok(()) } else { Err(PayError::CardRefused) }
+/// #[idempotent(key = "req.order_id", mode = "strong", final_errors = OrderError::is_final)]
+/// async fn create_order(req: CreateOrder) -> Result<(), OrderError> {
+///     if req.item == "unicorn" { Err(OrderError::SoldOut(req.item)) } else { Ok(()) }
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// assert!(matches!(pay("7", "bad").await, Err(PayError::CardRefused)));
-/// assert!(matches!(pay("7", "good").await, Err(PayError::CardRefused))); // replayed
-/// match pay("", "good").await {
-///     Err(PayError::NotNow(refusal)) => {
+/// let order = |id: &str, item: &str| CreateOrder { order_id: id.into(), item: item.into() };
+/// assert!(matches!(create_order(order("7", "unicorn")).await, Err(OrderError::SoldOut(_))));
+/// assert!(matches!(create_order(order("7", "lamp")).await, Err(OrderError::SoldOut(_)))); // replayed
+/// match create_order(order("", "lamp")).await {
+///     Err(OrderError::Refused(refusal)) => {
 ///         assert_eq!(refusal.kind(), ErrorKind::InvalidKey);
 ///         assert_eq!(refusal.retry_after(), None);
 ///     }

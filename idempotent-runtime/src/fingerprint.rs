@@ -48,12 +48,12 @@ impl Fingerprint {
     /// struct Order { id: u64, items: HashMap<String, f64> }
     ///
     /// impl Order {
-    ///     fn payload(&self) -> Fingerprint {
-    ///         Fingerprint::of_serialized(self).expect("names and numbers have a form in JSON")
+    ///     fn payload(&self) -> Option<Fingerprint> {
+    ///         Fingerprint::of_serialized(self).ok()
     ///     }
     /// }
     ///
-    /// #[idempotent(key = "order.id", fingerprint = "order.payload()", mode = "strong")]
+    /// #[idempotent(key = "order.id", fingerprint = "order.payload()?", mode = "strong")]
     /// async fn create(order: Order) -> Result<u64, Error> { Ok(order.id) }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -62,8 +62,16 @@ impl Fingerprint {
     /// create(order(1.0)).await?;
     /// create(order(1.0)).await?;
     /// assert_eq!(create(order(2.0)).await.unwrap_err().kind(), ErrorKind::Mismatch);
+    /// // `NaN` has no form in JSON. All payloads without a fingerprint count as one.
+    /// let nameless = |lamps| Order { id: 8, ..order(lamps) };
+    /// create(nameless(f64::NAN)).await?;
+    /// create(nameless(f64::NAN)).await?;
+    /// assert_eq!(create(nameless(1.0)).await.unwrap_err().kind(), ErrorKind::Mismatch);
     /// # Ok(()) }
     /// ```
+    ///
+    /// With `None`, the call still runs, and another one with `None` gets its answer. A method that
+    /// returns the `Fingerprint` itself has to panic for such a payload, in the caller.
     ///
     /// # Errors
     /// The payload has no form in JSON that tells it from others, as [`Json`](crate::codec::Json)

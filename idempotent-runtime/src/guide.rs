@@ -1,12 +1,12 @@
 //! The guide: a page for each topic, from choosing a key to the bytes in the store.
 //!
-//! | to find out | read |
+//! | question | page |
 //! | --- | --- |
 //! | which key, mode and times suit an operation | [choosing] |
 //! | what is guaranteed, exactly | [semantics] |
 //! | what a refused caller does next | [errors] |
 //! | which settings there are, and where they come from | [configuration] |
-//! | which store to take, and how to write one | [stores], [redis] |
+//! | which store to choose, and how to write one | [stores], [redis] |
 //! | how to test idempotent functions and stores | [testing] |
 //! | what to measure, log and alert on | [observability] |
 //! | what may change between two versions of a program | [rolling_deploys] |
@@ -42,9 +42,11 @@
 #[cfg_attr(doc, doc = include_str!("../guide/choosing.md"))]
 pub mod choosing {}
 
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 #[cfg_attr(doc, doc = include_str!("../guide/coming-from.md"))]
 pub mod coming_from {}
 
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [rolling-deploys]: crate::guide::rolling_deploys
 /// [stores]: crate::guide::stores
 /// [testing]: crate::guide::testing
@@ -53,6 +55,7 @@ pub mod configuration {}
 
 /// [decision 17]: crate::guide#files-of-the-repository
 /// [decision 37]: crate::guide#files-of-the-repository
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [redis#round-trips]: crate::guide::redis#round-trips
 #[cfg_attr(doc, doc = include_str!("../guide/costs.md"))]
 pub mod costs {}
@@ -67,10 +70,12 @@ pub mod expansion {}
 /// [examples/metrics/prometheus.rs]: crate::guide#files-of-the-repository
 /// [monitoring/alerts.yml]: crate::guide#files-of-the-repository
 /// [monitoring/dashboard.json]: crate::guide#files-of-the-repository
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [rolling-deploys]: crate::guide::rolling_deploys
 #[cfg_attr(doc, doc = include_str!("../guide/observability.md"))]
 pub mod observability {}
 
+/// [configuration#the-installed-instance]: crate::guide::configuration#the-installed-instance
 /// [examples/stock.rs]: crate::guide#files-of-the-repository
 /// [examples/tokens.rs]: crate::guide#files-of-the-repository
 /// [stores#list-records]: crate::guide::stores#list-records
@@ -96,6 +101,7 @@ pub mod semantics {}
 /// [examples/tokens.rs]: crate::guide#files-of-the-repository
 /// [outbox]: ../../../idempotent_sql/guide/outbox/index.html
 /// [recipes/blocked-key.md]: crate::guide#files-of-the-repository
+/// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [redis]: crate::guide::redis
 /// [reliability]: crate::guide::reliability
 /// [semantics#14-what-a-store-must-do]: crate::guide::semantics#14-what-a-store-must-do

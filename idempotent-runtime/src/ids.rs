@@ -25,6 +25,13 @@ use std::{
 /// Generates a version 7 UUID in its hyphenated form.
 ///
 /// Within a process, each is greater than the one before.
+///
+/// ```
+/// use idempotent_runtime::ids;
+///
+/// let token = ids::uuid_v7(); // once per request, and sent with every repeat of it
+/// assert_eq!(token.len(), 36);
+/// ```
 pub fn uuid_v7() -> String {
     uuid::Uuid::now_v7().hyphenated().to_string()
 }
@@ -48,6 +55,15 @@ const EPOCH: Duration = Duration::from_secs(1_704_067_200);
 /// Two generators with different nodes never give the same id. Two with the same node can, be it in
 /// two processes or in one that restarts after its clock went back. Use [`uuid_v7`] if processes
 /// cannot have node numbers of their own.
+///
+/// ```
+/// use idempotent_runtime::ids::{InvalidNode, SortableIds};
+///
+/// let ids = SortableIds::new(7)?; // the number of this process
+/// let (first, second) = (ids.next_id(), ids.next_id());
+/// assert!(first < second);
+/// # Ok::<(), InvalidNode>(())
+/// ```
 #[derive(Debug)]
 pub struct SortableIds {
     node: u64,

@@ -28,18 +28,22 @@
 //! #[derive(Debug, PartialEq, Serialize, Deserialize)]
 //! struct Order { id: u64, item: String }
 //!
-//! #[derive(Debug, thiserror::Error)]
+//! #[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 //! enum OrderError {
 //!     #[error("{0} is sold out")]
 //!     SoldOut(String),
 //!     #[error(transparent)]
-//!     Refused(#[from] Error),
+//!     Refused(#[from] Error), // with kind(), retry_after() and disposition()
 //! }
 //!
-//! #[idempotent(key = "req.order_id", mode = "strong", expire = "10m", wait = "5s")]
+//! impl OrderError {
+//!     fn is_final(&self) -> bool { matches!(self, Self::SoldOut(_)) }
+//! }
+//!
+//! #[idempotent(key = "req.order_id", mode = "strong", expire = "10m", wait = "5s", final_errors = OrderError::is_final)]
 //! async fn create_order(req: CreateOrder) -> Result<Order, OrderError> {
 //!     if req.item == "unicorn" {
-//!         return Err(OrderError::SoldOut(req.item)); // frees the key
+//!         return Err(OrderError::SoldOut(req.item)); // final: a repeat gets it too
 //!     }
 //!     Ok(Order { id: req.order_id, item: req.item })
 //! }
@@ -53,8 +57,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! The key can be written without quotes, `key = req.order_id`, so that the compiler suggests similar
-//! fields, and an editor completes, renames and follows the path.
+//! The key can also be written without quotes, `key = req.order_id`. Both forms are checked at compile
+//! time; without quotes, the compiler also points at the one wrong name and offers a similar one that
+//! can be applied, and editors complete, rename and navigate the path.
 //!
 //! # Modes
 //!
@@ -114,14 +119,14 @@ async fn start() -> Result<(), Box<dyn std::error::Error>> {
 //! # Testing
 //!
 //! With the feature `testing`, `testing::assert_runs_once(10, || create_order(request())).await` makes ten concurrent calls
-//! and one more, on a store of its own, and asserts one run and equal answers. [The guide](guide::testing) has the rest:
+//! and one more, on a store of its own, and asserts one run and equal answers. [The guide](guide::testing) covers the rest:
 //! a manual clock, a store with faults, a contract suite.
 //!
 //! # Features
 //!
 //! | feature | adds |
 //! | --- | --- |
-//! | `redis` (default) | `RedisStore`; with `default-features = false`, records are in memory or in a store of yours |
+//! | `redis` (default) | `RedisStore`; with `default-features = false`, records are in memory or in a store of your own |
 //! | `redis-tls` | TLS to Redis, with rustls |
 //! | `msgpack` | MessagePack as the codec, instead of JSON |
 //! | `encryption` | stored values encrypted with XChaCha20-Poly1305, bound to their record |
@@ -130,6 +135,9 @@ async fn start() -> Result<(), Box<dyn std::error::Error>> {
 //! | `axum` | [`Error`] as a response of axum |
 //! | `testing` | tools for tests |
 //! | `bytes`, `chrono`, `jiff`, `rust_decimal`, `time`, `uuid` | types of the crate of that name as [parts of keys](derive@KeyPart) |
+//!
+//! Libraries that use the attribute depend on this crate with `default-features = false`, so that the
+//! program that uses them chooses the store.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -199,7 +207,11 @@ pub use idempotent_macros::KeyPart;
 #[doc = include_str!("../docs/idempotent.md")]
 pub use idempotent_macros::idempotent;
 
-/// Compiles and runs the examples of the README.
+/// Compiles and runs the examples of the README files: that of the package, and that of the repository.
 #[cfg(all(doctest, feature = "redis"))]
-#[doc = include_str!("../README.md")]
-pub struct Readme;
+mod readme {
+    #[doc = include_str!("../README.md")]
+    mod package {}
+    #[doc = include_str!("../../README.md")]
+    mod repository {}
+}

@@ -23,6 +23,20 @@ pub const CODE_HEADER: &str = "idempotency-problem";
 pub const MEDIA_TYPE: &str = "application/problem+json";
 
 /// One refusal, in the form that a client receives.
+///
+/// ```
+/// use idempotent_runtime::problem::Problem;
+/// use idempotent_runtime::{Error, Idempotency};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::in_memory()?;
+/// let refused = idem.operation("o").key("").run(async { Ok::<_, Error>(()) }).await;
+/// let problem = Problem::from(&refused.unwrap_err());
+/// assert_eq!((problem.kind().status(), problem.kind().code()), (400, "invalid-key"));
+/// println!("{}", problem.to_json());
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     kind: ProblemType,

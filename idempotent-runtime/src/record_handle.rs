@@ -17,6 +17,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Handle to the record of one key, which need not exist. See [`Idempotency::record`].
+///
+/// ```
+/// use idempotent_runtime::protocol::Forgotten;
+/// use idempotent_runtime::{Error, Idempotency, Mode};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::in_memory()?;
+/// let order = idem.operation("orders.create").key(42).mode(Mode::Strong);
+/// order.clone().run(async { Ok::<u64, Error>(7) }).await?;
+///
+/// let record = idem.record(&order.record_key()?);
+/// assert_eq!(record.operation(), "orders.create");
+/// assert!(record.get().await?.is_some());
+/// assert_eq!(record.forget(false).await?, Forgotten::Deleted);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a handle does nothing until it is asked for something"]
 pub struct RecordHandle<'a> {

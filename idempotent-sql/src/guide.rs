@@ -1,8 +1,8 @@
 //! The guide to databases: the stores, effects that happen exactly once, and the outbox.
 //!
-//! | to find out | read |
+//! | question | page |
 //! | --- | --- |
-//! | which store to take, and how its table is made | [sql] |
+//! | which store to choose, and how its table is made | [sql] |
 //! | how the record and the rows of a body commit together | [exactly_once] |
 //! | how messages are sent if a transaction commits | [outbox] |
 //!

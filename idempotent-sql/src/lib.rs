@@ -60,7 +60,7 @@
 //! | lock a row, or save it unless it has changed | [`entity`] |
 //! | use another database client | [`client::SqlConnection`], [`TransactionPool`] |
 //!
-//! The [guide] says which store to take, and what is guaranteed.
+//! The [guide] says which store to choose, and what is guaranteed.
 //!
 //! # Features
 //!
@@ -139,3 +139,8 @@ mod recipes {
     #[doc = include_str!("../../docs/recipes/stock.md")]
     mod stock {}
 }
+
+/// Compiles the example of the README.
+#[cfg(all(doctest, feature = "sqlx-sqlite"))]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -81,7 +81,7 @@ impl Added {
 
 impl Record {
     /// Reads a message. The headers of a copy count only on a topic of copies: on any other, the
-    /// message was put there by somebody else, who may have copied the headers of a dead letter.
+    /// message was put there by another program, which may have copied the headers of a dead letter.
     pub(super) fn read(
         message: &BorrowedMessage<'_>,
         claim: Claim,

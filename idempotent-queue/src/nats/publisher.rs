@@ -99,7 +99,7 @@ pub(super) async fn confirmed(
     }
 }
 
-/// The error of a message that nobody has answered: there is no stream for it, or that has no leader at the
+/// The error of a message without an answer: there is no stream for it, or that has no leader at the
 /// moment.
 async fn nobody_listens(context: &Context, subject: &str) -> PublishError {
     match context.stream_by_subject(subject).await {

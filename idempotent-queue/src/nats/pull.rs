@@ -195,7 +195,7 @@ impl Pull {
 }
 
 impl Drop for Pull {
-    /// Gives back messages that nobody has waited for.
+    /// Gives back messages that no caller has waited for.
     fn drop(&mut self) {
         while let Some(Some(reply)) = self.replies.next().now_or_never() {
             if Reply::of(&reply) == Reply::Message && is_delivery(&reply) {

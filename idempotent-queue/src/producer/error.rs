@@ -16,7 +16,7 @@ use std::fmt;
 ///
 /// fn log(error: &SendError) {
 ///     match error.fate() {
-///         Fate::NotSent => println!("nobody gets it: {error}"),
+///         Fate::NotSent => println!("it was not sent: {error}"),
 ///         Fate::Unknown => println!("send it again, with the same id: {error}"),
 ///     }
 /// }

@@ -7,7 +7,7 @@ use idempotent_runtime::store::{Effect, RedisStore};
 
 /// Adds an entry. Arguments: the id of the message, then names and values of fields.
 ///
-/// It refuses where it could fail: after a failure the outcome is unknown to everybody, and a command that
+/// It refuses where it could fail: after a failure the outcome is unknown to every client, and a command that
 /// answers with an error has written nothing.
 const ADD: &str = "
 local kind = redis.call('TYPE', KEYS[1])

@@ -133,7 +133,7 @@ impl Sending<'_> {
 
 /// Publishes a message until it is confirmed, a few times. The receipt is left in `confirmed` as well.
 ///
-/// The key of a message that nobody has got is free for any payload afterwards, not only for the one that the
+/// The key of a message that was not sent is free for any payload afterwards, not only for the one that the
 /// broker did not take.
 async fn publish(
     publisher: &impl Publisher,

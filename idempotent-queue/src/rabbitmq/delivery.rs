@@ -56,7 +56,7 @@ impl RabbitMqDelivery {
     async fn put_aside(self, queue: &ShortString, reason: &Reason) -> Result<(), QueueError> {
         let copy = properties::put_aside(&self.properties, reason);
         if let Sent::Unroutable(_) = self.send_copy(queue, copy.clone()).await? {
-            // Somebody has deleted it.
+            // The queue has been deleted.
             let ensured = self.session.topology.ensure(self.session.rabbit.senders().link()).await;
             ensured.map_err(QueueError::new)?;
             confirmed(queue, self.send_copy(queue, copy).await?)?;
@@ -88,7 +88,7 @@ impl Delivery for RabbitMqDelivery {
             .with_expiration(wait.expiration(after));
         let queue = topology.wait_queue(link, wait).await.map_err(QueueError::new)?;
         if let Sent::Unroutable(_) = self.send_copy(&queue, copy.clone()).await? {
-            // Somebody has deleted it.
+            // The queue has been deleted.
             topology.forget(wait);
             let queue = topology.wait_queue(link, wait).await.map_err(QueueError::new)?;
             confirmed(&queue, self.send_copy(&queue, copy).await?)?;

@@ -78,7 +78,7 @@ enum Value {
 }
 
 async fn read(link: &Link, queue: &ShortString) -> Result<Arguments, Failure> {
-    // If somebody deletes the queue at this moment, it is declared with these, which suit it.
+    // If the queue is deleted at this moment, it is declared with these, which suit it.
     let first = [(TYPE, Value::Text("quorum".to_owned())), (LIMIT, Value::Number(UNLIMITED))];
     let mut arguments: BTreeMap<_, _> =
         first.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();

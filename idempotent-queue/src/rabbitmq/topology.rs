@@ -157,7 +157,7 @@ impl Topology {
         Ok(declarations.declare(queue, self.arguments(limit)).await?)
     }
 
-    /// The name of a wait queue, which exists, unless somebody has deleted it since.
+    /// The name of a wait queue, which exists, unless it has been deleted since.
     pub(super) async fn wait_queue(&self, link: &Link, wait: Wait) -> Result<ShortString, Failure> {
         let name = self.wait_name(wait);
         let declared =

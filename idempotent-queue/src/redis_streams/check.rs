@@ -19,7 +19,7 @@ pub(super) async fn check(group: &Group) -> Result<(), PrepareError> {
             }
         }
         Err(error) if says(&error, "NOPERM") => {
-            tracing::debug!(target: "idempotent", %error, "the server is not looked at");
+            tracing::debug!(target: "idempotent", %error, "the server is not checked");
         }
         Err(error) => return Err(prepare_error(&error)),
     }

@@ -78,7 +78,7 @@ impl crate::Publisher for StreamPublisher {
             add.arg("MAXLEN").arg("~").arg(longest);
         }
         add.arg("*").arg(entry::sent(message));
-        // Once: whoever calls this sends it again, with the same id.
+        // Once: the caller sends it again, with the same id.
         let answer = self.link.ask(Request::Command(&add)).await;
         let id = answer.and_then(|id| Ok(redis::from_redis_value::<String>(id)?));
         id.map(Receipt::at).map_err(|error| publish_error(&error))

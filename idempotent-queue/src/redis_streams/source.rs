@@ -266,7 +266,7 @@ async fn claim(source: Arc<Source>) {
         }
         if now >= tidy_at {
             if let Err(error) = source.group.tidy().await {
-                tracing::debug!(target: "idempotent", %error, "consumers not looked at");
+                tracing::debug!(target: "idempotent", %error, "consumers not checked");
             }
             tidy_at = Instant::now() + tidy;
         }
@@ -311,7 +311,7 @@ async fn look_through(source: &Arc<Source>, mut from: Option<String>) -> Option<
                 }
             }
             Err(error) => {
-                tracing::debug!(target: "idempotent", %error, "pending entries not looked at");
+                tracing::debug!(target: "idempotent", %error, "pending entries not checked");
                 break;
             }
         }

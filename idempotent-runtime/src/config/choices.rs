@@ -97,6 +97,17 @@ choice! {
 choice! {
     /// The treatment of a key whose attempt began and then vanished: it was dropped, it panicked,
     /// or its lease ran out.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Abandon, Config, Error, idempotent};
+    ///
+    /// #[idempotent(key = "transfer", abandon = "block")]
+    /// async fn wire(transfer: u64) -> Result<(), Error> { Ok(()) }
+    ///
+    /// // For all functions that do not say it themselves:
+    /// let config = Config::new().with_abandon(Abandon::Block);
+    /// # drop((config, wire));
+    /// ```
     Abandon, "abandon" {
         /// The next call runs the body again.
         Retry = "retry",
@@ -107,6 +118,17 @@ choice! {
 
 choice! {
     /// The behaviour of a call when the store does not answer.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, OnStoreError, idempotent};
+    ///
+    /// #[idempotent(key = "id", on_store_error = "run")]
+    /// async fn send_newsletter(id: u64) -> Result<(), Error> { Ok(()) }
+    ///
+    /// assert_eq!("run".parse::<OnStoreError>()?, OnStoreError::Run);
+    /// # drop(send_newsletter);
+    /// # Ok::<(), idempotent_runtime::config::ConfigError>(())
+    /// ```
     OnStoreError, "on_store_error" {
         /// The call fails and the body does not run.
         Refuse = "refuse",
@@ -117,6 +139,17 @@ choice! {
 
 choice! {
     /// The answer to a caller whose value the store has not acknowledged.
+    ///
+    /// ```
+    /// use idempotent_runtime::{Error, OnUnrecorded, idempotent};
+    ///
+    /// #[idempotent(key = "id", mode = "strong", on_unrecorded = "error")]
+    /// async fn issue_receipt(id: u64) -> Result<u64, Error> { Ok(id) }
+    ///
+    /// assert_eq!("error".parse::<OnUnrecorded>()?, OnUnrecorded::Error);
+    /// # drop(issue_receipt);
+    /// # Ok::<(), idempotent_runtime::config::ConfigError>(())
+    /// ```
     OnUnrecorded, "on_unrecorded" {
         /// The value. [`Outcome::recorded`](crate::Outcome::recorded) says that it is not recorded.
         Value = "value",

@@ -1,4 +1,4 @@
-//! The end of an attempt inside a transaction of somebody else's.
+//! The end of an attempt inside a transaction of the caller's.
 
 use crate::key::RecordKey;
 use crate::store::Swap;

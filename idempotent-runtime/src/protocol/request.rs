@@ -261,6 +261,21 @@ pub enum Forgotten {
 }
 
 /// The outcome of an attempt, as established by an operator.
+///
+/// ```
+/// use idempotent_runtime::protocol::Resolved;
+/// use idempotent_runtime::{Error, Idempotency, Resolution};
+///
+/// /// Settles a transfer by what the bank's books say.
+/// async fn settle(idem: &Idempotency, transfer: u64, receipt: Option<String>) -> Result<Resolved, Error> {
+///     let transfer = idem.operation("money.wire").key(transfer);
+///     match &receipt {
+///         Some(receipt) => transfer.resolve(Resolution::Succeeded(Some(receipt))).await,
+///         None => transfer.resolve::<String>(Resolution::Retry).await,
+///     }
+/// }
+/// # drop(settle);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution<V = Option<Value>> {
     /// The attempt took effect; repeat calls get this answer.

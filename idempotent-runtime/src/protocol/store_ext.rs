@@ -173,7 +173,7 @@ pub trait StoreExt: Store {
     /// Removes a record, or with `force` frees one that is held, and notifies other processes. See
     /// [`table::forget`](super::table::forget).
     ///
-    /// A removal that was answered with an error may still take effect, also later: repeat it. Nobody is notified if the
+    /// A removal that was answered with an error may still take effect, also later: repeat it. No process is notified if the
     /// future is dropped.
     fn forget<'a>(&'a self, key: &'a RecordKey, force: bool) -> Answer<'a, Forgotten> {
         // A record that is not there may still be kept by a process that missed its end: an operator

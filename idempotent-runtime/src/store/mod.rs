@@ -209,7 +209,7 @@ pub trait Store: Any + fmt::Debug + Send + Sync {
     /// a record.
     ///
     /// A process that does not hear it learns it by its next renewal, or when the answer that it
-    /// keeps is too old, so a failure is none of the operator's. The provided method tells nobody.
+    /// keeps is too old, so a failure is none of the operator's. The provided method does nothing.
     fn announce_freed<'a>(&'a self, key: &'a RecordKey) -> StoreFuture<'a, ()> {
         let _ = key;
         StoreFuture::ready(())
@@ -291,7 +291,7 @@ pub enum Next {
 /// The treatment of a write by a store that is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It may be refused: nobody relies on it yet.
+    /// It may be refused: no caller relies on it yet.
     Refuse,
     /// It is taken, without its value if need be: it ends or extends an attempt that was granted.
     Take,

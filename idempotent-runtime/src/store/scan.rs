@@ -129,6 +129,29 @@ impl fmt::Debug for Filter {
 }
 
 /// A part of a listing.
+///
+/// ```
+/// use idempotent_runtime::store::{Cursor, Filter, StoreError};
+/// use idempotent_runtime::Idempotency;
+///
+/// /// Counts the records that wait for an operator.
+/// async fn blocked(idem: &Idempotency) -> Result<usize, StoreError> {
+///     let (filter, mut count) = (Filter::new().blocked(), 0);
+///     let mut next: Option<Cursor> = None;
+///     loop {
+///         let page = idem.store().scan(&filter, next.as_ref(), 500).await?;
+///         count += page.records.len();
+///         next = page.next;
+///         if next.is_none() {
+///             return Ok(count);
+///         }
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # assert_eq!(blocked(&Idempotency::in_memory()?).await?, 0);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page {
@@ -148,6 +171,23 @@ impl Page {
 }
 
 /// A record in a listing: all but its value.
+///
+/// ```
+/// use idempotent_runtime::store::Filter;
+/// use idempotent_runtime::{Error, Idempotency};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let idem = Idempotency::in_memory()?;
+/// idem.operation("orders.create").key(42).run(async { Ok::<_, Error>(()) }).await?;
+///
+/// let page = idem.store().scan(&Filter::new().operation("orders.create"), None, 100).await?;
+/// for record in &page.records {
+///     println!("{} is {:?} for {:?}", record.key.as_str(), record.head.state, record.ttl);
+///     idem.record(&record.key).forget(false).await?;
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {

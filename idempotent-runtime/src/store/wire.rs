@@ -1,7 +1,7 @@
 //! Bytes of a record, for stores that keep bytes. `docs/wire-format.md` is their description; tests
 //! freeze them.
 //!
-//! The bytes of a held record follow from its attempt alone, so whoever holds it can name them
+//! The bytes of a held record follow from its attempt alone, so its holder can name them
 //! without reading them first. They begin with the [`VERSION`] of the format; the byte at
 //! [`RESERVED`] is zero here and is the store's own to use.
 //!

@@ -21,6 +21,22 @@ use crate::store::StoreErrorKind;
 /// A store answers [`Full`](StoreErrorKind::Full), [`Contended`](StoreErrorKind::Contended) and
 /// [`Undecodable`](StoreErrorKind::Undecodable) only if there was no effect, so those kinds belong
 /// in [`Before`](Fault::Before).
+///
+/// ```
+/// use idempotent_runtime::store::{MemoryStore, StoreErrorKind};
+/// use idempotent_runtime::testing::{Fault, FaultStore, Verb};
+/// use idempotent_runtime::{Error, ErrorKind, Idempotency};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = FaultStore::new(MemoryStore::new());
+/// let idem = Idempotency::builder().store(store.clone()).build()?;
+/// store.fault_always(Verb::Begin, Fault::Before(StoreErrorKind::Unavailable));
+///
+/// let refused = idem.operation("o").key(1).run(async { Ok::<_, Error>(()) }).await;
+/// assert_eq!(refused.unwrap_err().kind(), ErrorKind::StoreUnavailable);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

@@ -52,7 +52,7 @@ fn row(row: &rusqlite::Row<'_>, columns: usize) -> Result<Row, Error> {
             ValueRef::Integer(value) => Cell::Integer(value),
             ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
             ValueRef::Text(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
-            // No column holds one: whoever reads it finds that it does not fit.
+            // No column holds one: its reader finds that it does not fit.
             ValueRef::Real(value) => Cell::Text(value.to_string()),
         })
     };

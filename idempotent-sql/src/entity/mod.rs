@@ -5,7 +5,7 @@
 //!
 //! * [`lock`]: the first caller holds the row until its transaction ends, the others wait. Right
 //!   where conflicts are common, and the work between reading and writing is short.
-//! * [`Versioned`]: nobody waits; a caller whose row was changed in between is told so, and starts
+//! * [`Versioned`]: no caller waits; one whose row was changed in between is told so, and starts
 //!   again. Right where conflicts are rare, or a person looks at the value in between.
 //!
 //! A change that fits into one statement (`UPDATE stock SET count = count - 1 WHERE count >= 1`)

@@ -3,7 +3,7 @@
 //! A `begin` that finds an answer writes nothing, but the server has set up the write before it knows
 //! that: it takes 1.5 to 2 times the processor time of a look. So a key with a hint is looked at first, and
 //! a repeat call costs what reading its record costs. A hint that is wrong, because the record was
-//! removed by somebody else, costs a round trip and nothing else. A key whose answer has expired is
+//! removed elsewhere, costs a round trip and nothing else. A key whose answer has expired is
 //! asked for with the statement that writes over its row, in case that is still there.
 //!
 //! A key without a hint is mostly new. To show the record of one that is not, in the statement that
@@ -51,7 +51,7 @@ pub(super) enum Hint {
 pub(super) enum Met {
     /// It had no record.
     New,
-    /// It had a record, or one that has expired, or somebody else is beginning with it.
+    /// It had a record, or one that has expired, or another caller is beginning with it.
     Known,
 }
 

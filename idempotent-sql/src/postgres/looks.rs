@@ -150,7 +150,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Whoever drops it last has seen what the others stored: their counts were released before.
+        // The last one to drop it has seen what the others stored: their counts were released before.
         if self.is_silent.load(Relaxed) {
             self.checkout.silent();
         } else if self.is_unanswered.load(Relaxed) {

@@ -1,8 +1,8 @@
 //! Notifications: callers that wait are woken when the attempt that they wait for ends.
 //!
-//! A waiter marks the record; whoever ends its attempt sees the mark and notifies, in a statement
+//! A waiter marks the record; the caller that ends its attempt sees the mark and notifies, in a statement
 //! of its own after the record is written: transactions that notify commit one after the other, so
-//! calls that nobody waits for never do. One connection listens for all waiters of a store.
+//! calls without waiters never do. One connection listens for all waiters of a store.
 //!
 //! Nothing depends on a notification. Waiters poll slowly beneath it, and if the listening
 //! connection is lost all of them look once. The next waiter listens again; a store that is to tell of

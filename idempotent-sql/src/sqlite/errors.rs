@@ -1,8 +1,8 @@
 //! The meaning of SQLite's errors for a verb.
 //!
 //! Until COMMIT, an error means that there was no effect. One of COMMIT itself is different: the
-//! transaction may be in the log of the file although the disk did not confirm it, and whoever reads
-//! the log after a crash then finds it.
+//! transaction may be in the log of the file although the disk did not confirm it, and a process that
+//! reads the log after a crash then finds it.
 
 use super::file::File;
 use crate::client::rusqlite::sql_error;

@@ -9,8 +9,8 @@ use rusqlite::{Connection, Error, OpenFlags, OptionalExtension as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The pause after which a lock is tried again. SQLite's own waits grow, and whoever waits longer
-/// then finds the lock taken by whoever waits shorter.
+/// The pause after which a lock is tried again. SQLite's own waits grow, and a process that waits
+/// longer then finds the lock taken by one that waits shorter.
 pub(super) const TRY_AGAIN: Duration = Duration::from_micros(500);
 
 /// The longest log that is kept.

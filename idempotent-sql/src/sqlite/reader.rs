@@ -1,6 +1,6 @@
 //! Reads: connections that never wait for the writer.
 //!
-//! With a write-ahead log, readers see the last commit and hold nobody up. A look at one record is
+//! With a write-ahead log, readers see the last commit and hold no writer up. A look at one record is
 //! done where it is asked for, on one of a few connections: it takes some microseconds, less than it
 //! takes to hand it to another thread and back. Longer work, and work that meets a lock, is done by
 //! the reader thread, which also [watches](super::watches) for other processes.
@@ -99,14 +99,14 @@ impl Reader {
     ) -> Result<T, StoreError> {
         let (answer, answered) = oneshot::channel();
         let errand: Errand = Box::new(move |connection, file| {
-            // Whoever does not wait any more need not know.
+            // A caller that no longer waits need not know.
             let _ = answer.send(file.patiently(|| read(connection, file)));
         });
         self.errands.send(errand).map_err(|_| ended().without_effect())?;
         answered.await.unwrap_or_else(|_| Err(ended().without_effect()))
     }
 
-    /// Sees to it that the thread polls, after somebody has begun to wait.
+    /// Sees to it that the thread polls, after a caller has begun to wait.
     pub(super) fn poll(&self) {
         // SeqCst: of this and of the thread's last look for watches, one sees the other.
         if !self.is_polling.swap(true, SeqCst) {
@@ -155,7 +155,7 @@ fn run(
                 }
                 if !watches.are_any() {
                     is_polling.store(false, SeqCst);
-                    // Somebody may have come in between, and not have sent anything.
+                    // A caller may have come in between, and not have sent anything.
                     if watches.are_any() {
                         is_polling.store(true, SeqCst);
                     }

@@ -1,6 +1,6 @@
 //! Turns of processes at the write lock.
 //!
-//! SQLite lets in whoever asks at the right moment: a process that writes without a break is asking
+//! SQLite lets in the process that asks at the right moment: one that writes without a break is asking
 //! when its own lock is free, and others are asleep between two tries. So processes queue up before
 //! they ask, at two locks of files beside the database. A process takes the first lock, then the
 //! second, then lets go of the first, and holds the second while it writes. One that has just written
@@ -8,7 +8,7 @@
 //! slowly that process wakes up.
 //!
 //! The locks only order those that ask. A process that is stopped while it holds one is passed after
-//! a while, and connections that are not the store's do not take part. One that has waited in vain waits
+//! a while, and connections that are not the store's do not take part. One whose wait has timed out waits
 //! for a moment only until it gets in again: a stopped process holds others up once, and not each time.
 
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The time for which a process waits at a turnstile at which it has waited in vain before. A queue that
+/// The time for which a process waits at a turnstile at which it has timed out before. A queue that
 /// moves lets it in within a few commits.
 const STALLED: Duration = Duration::from_millis(20);
 
@@ -28,7 +28,7 @@ pub(super) struct Turnstile(Option<Locks>);
 struct Locks {
     queue: File,
     turn: File,
-    /// The last wait was in vain. Relaxed: one thread enters, and nothing else is read through it.
+    /// The last wait timed out. Relaxed: one thread enters, and nothing else is read through it.
     is_stalled: AtomicBool,
 }
 

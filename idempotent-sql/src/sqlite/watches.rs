@@ -85,7 +85,7 @@ impl Watches {
         };
         for (name, known) in due {
             let now = file.clock.now();
-            // One that cannot be read is for whoever waits to find out.
+            // The waiter finds out about one that cannot be read.
             let found = look(connection, file, &name, &now)?.ok().flatten();
             let running = found.filter(|found| found.head.state == State::Processing);
             let token = running.map(|found| found.head.attempt.token);

@@ -2,15 +2,15 @@
 //!
 //! Callers put requests into a bounded queue. The writer takes the write lock of the file, carries
 //! out what has come in, each request as a compare-and-write of its own, and commits all of it at
-//! once: that is one wait for the disk, however many wait for it. Nobody is answered before the
+//! once: that is one wait for the disk, however many wait for it. No caller is answered before the
 //! commit has returned. While the disk is waited for, the next group gathers in the queue.
 //!
 //! A request that fails by itself fails alone. A group that was rolled back as a whole is carried
 //! out again one request after the other, so that one that cannot be written does not fail the
-//! others. A commit of which nobody knows whether it happened is unknown for all of the group.
+//! others. A commit with an unknown outcome is unknown for all of the group.
 //!
 //! # Several processes
-//! SQLite has no queue for its write lock: whoever asks at the right moment gets it. The writer asks
+//! SQLite has no queue for its write lock: the process that asks at the right moment gets it. The writer asks
 //! every half a millisecond, which is the same for all, and leaves gaps: a short one after each
 //! commit for as long as others have written lately, and a longer one now and then when it has
 //! written without a break, so that one that has not got in yet can.
@@ -41,7 +41,7 @@ const GATHERING: Duration = Duration::from_micros(50);
 const GAP: Duration = Duration::from_micros(200);
 /// The time for which others count as writing after they did.
 const LATELY: Duration = Duration::from_millis(250);
-/// The time without a break after which there is a gap that nobody misses.
+/// The time without a break after which there is a gap that costs nothing.
 const WITHOUT_BREAK: Duration = Duration::from_millis(25);
 const LONG_GAP: Duration = Duration::from_micros(600);
 
@@ -137,7 +137,7 @@ impl Request {
     }
 
     fn answer(self, outcome: Result<Outcome, StoreError>) {
-        // Whoever does not wait any more need not know.
+        // A caller that no longer waits need not know.
         match (self.work, outcome) {
             (Work::Swap { answer, .. }, Ok(Outcome::Swapped(swapped))) => {
                 let _ = answer.send(Ok(swapped));
@@ -348,7 +348,7 @@ impl Writer {
         }
     }
 
-    /// Answers, after the commit, and wakes whoever waits for an attempt that has ended.
+    /// Answers, after the commit, and wakes the callers that wait for an attempt that has ended.
     fn answer(&self, request: Request, outcome: Result<Outcome, StoreError>) {
         if let Work::Swap { key, swap, .. } = &request.work
             && let Ok(Outcome::Swapped(Swapped::Done | Swapped::DoneWithoutValue)) = &outcome

@@ -148,7 +148,7 @@ async fn ask<C: SqlConnection>(
     let looked = looked.filter(|_| !claims.state.leftover);
     match decide(claim, record(looked)?)? {
         Claimed::Granted { .. } if !is_locked => Ok(Claimed::Held),
-        // An answer that is recorded holds whoever has the lock: mostly other repeat calls.
+        // An answer that is recorded holds, whichever caller has the lock: mostly other repeat calls.
         claimed => Ok(claimed),
     }
 }

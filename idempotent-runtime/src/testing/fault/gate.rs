@@ -8,6 +8,26 @@ use tokio::sync::Notify;
 /// [`hold_after`](super::FaultStore::hold_after).
 ///
 /// Dropping the gate opens it, so that a failing test leaves no call hanging.
+///
+/// ```
+/// use idempotent_runtime::store::MemoryStore;
+/// use idempotent_runtime::testing::{FaultStore, Verb};
+/// use idempotent_runtime::{Error, Idempotency};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = FaultStore::new(MemoryStore::new());
+/// let idem = Idempotency::builder().store(store.clone()).build()?;
+///
+/// let gate = store.hold(Verb::Complete);
+/// let call = tokio::spawn(async move {
+///     idem.operation("o").key(1).run(async { Ok::<_, Error>(()) }).await
+/// });
+/// gate.arrived(1).await; // the body has ended, and its answer is on its way
+/// gate.open();
+/// call.await??;
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 #[must_use = "a gate opens when it is dropped"]
 pub struct Gate(Arc<Barrier>);

@@ -62,7 +62,7 @@ where
 {
     let Shared { tables, settings, control, .. } = &*shared;
     let _in_progress = InProgress::new(control);
-    // Before the claim: its time is over for everybody else later than here.
+    // Before the claim: its time is over for other relays later than here.
     let claimed_at = Instant::now();
     let token = Token::random();
     let rows = match tables.take(lane, token, settings.lease, settings.batch, sendable).await {
