@@ -126,38 +126,29 @@ pub(crate) async fn acquire<'a>(call: &Prepared<'a>, rest: Rest) -> Acquired<'a>
             return Err(*found);
         }
     };
-    let acquired = 'acquired: {
-        let mut leader = match lead_at_once(call, &mut awaited) {
-            Ok(leader) => leader,
-            // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.
-            Err(follower) => {
-                match Box::pin(wait_for_the_lead(call, follower, &mut awaited)).await {
-                    Ok(leader) => Some(leader),
-                    Err(found) => break 'acquired Err(found),
-                }
-            }
-        };
-        // By reference: moved, it would be kept twice.
-        ask(call, &mut leader, awaited).await
-    };
+    // It stays here, and is lent: the future would keep room for each place that it is moved to.
+    let mut participant = join(call, &mut awaited);
+    if let Some(follower) = participant.as_mut().filter(|participant| participant.follows())
+        // Boxed, because most calls have their key to themselves, and it makes the future of each smaller.
+        && let Err(found) = Box::pin(wait_for_the_lead(call, follower, &mut awaited)).await
+    {
+        let refused = Err(found);
+        count_timeout(call, &refused);
+        return refused;
+    }
+    let acquired = ask(call, &mut participant, awaited).await;
     count_timeout(call, &acquired);
     acquired
 }
 
-/// The part of a call that asks the store at once: none if it is in no flight. An error is a caller whose key others
-/// are asking for.
-fn lead_at_once(
-    call: &Prepared<'_>,
-    awaited: &mut Awaited,
-) -> Result<Option<Participant>, Participant> {
+/// Joins the flight of the key, and leads it if nobody else does. `None` for a call that asks the store in no flight.
+fn join(call: &Prepared<'_>, awaited: &mut Awaited) -> Option<Participant> {
     if call.engine().local || call.policy.mode == Mode::Window {
-        return Ok(None);
+        return None;
     }
     let mut participant = Participant::join(call.engine(), &call.key);
-    match participant.leads_at_once(call.fingerprint, waits(call), awaited) {
-        true => Ok(Some(participant)),
-        false => Err(participant),
-    }
+    participant.lead_at_once(call.fingerprint, waits(call), awaited);
+    Some(participant)
 }
 
 fn waits(call: &Prepared<'_>) -> Waits {
@@ -177,14 +168,17 @@ pub(in crate::engine) async fn take_the_lead(
     call: &Prepared<'_>,
     awaited: &mut Awaited,
 ) -> Result<Participant, NotGranted> {
-    wait_for_the_lead(call, Participant::join(call.engine(), &call.key), awaited).await
+    let mut participant = Participant::join(call.engine(), &call.key);
+    wait_for_the_lead(call, &mut participant, awaited).await?;
+    Ok(participant)
 }
 
+/// Waits until the participant leads. With an error it has to leave the flight, which passes the lead on.
 async fn wait_for_the_lead(
     call: &Prepared<'_>,
-    mut participant: Participant,
+    participant: &mut Participant,
     awaited: &mut Awaited,
-) -> Result<Participant, NotGranted> {
+) -> Result<(), NotGranted> {
     let waits = waits(call);
     let deadline = match waits {
         Waits::Yes => call.called_at.after(call.policy.wait),
@@ -201,9 +195,8 @@ async fn wait_for_the_lead(
                 drop(woken);
                 participant.lead(begin);
                 return match gives_up {
-                    // Leaving the flight passes the lead on.
                     true => Err(NotGranted::FailedTwice),
-                    false => Ok(participant),
+                    false => Ok(()),
                 };
             }
             Turn::Mismatch => return Err(NotGranted::Mismatch),
@@ -214,7 +207,7 @@ async fn wait_for_the_lead(
             Turn::Landed(Some(found)) => return Err(found),
             Turn::Landed(None) | Turn::HolderLost => {
                 drop(woken);
-                participant = Participant::join(call.engine(), &call.key);
+                *participant = Participant::join(call.engine(), &call.key);
             }
             Turn::InFlight(lease_left) => return Err(NotGranted::InFlight { lease_left }),
             Turn::Wait(_) if participant.has_waited() => {

@@ -58,25 +58,24 @@ impl Participant {
         self.member.has_waited()
     }
 
-    /// Leads a flight that began with this caller. `false` if it did not, or another one was faster: the next
-    /// [`turn`](Self::turn) tells what is to be done.
-    pub(super) fn leads_at_once(
+    /// Leads a flight that began with this caller, unless another one was faster.
+    pub(super) fn lead_at_once(
         &mut self,
         fingerprint: Option<Fingerprint>,
         waits: Waits,
         awaited: &mut Awaited,
-    ) -> bool {
-        if !self.member.is_founder() {
-            return false;
-        }
+    ) {
         // Another one may have led before, and gone.
-        match self.turn(fingerprint, waits, awaited) {
-            Turn::Lead(begin) => {
-                self.lead(begin);
-                true
-            }
-            _ => false,
+        if self.member.is_founder()
+            && let Turn::Lead(begin) = self.turn(fingerprint, waits, awaited)
+        {
+            self.lead(begin);
         }
+    }
+
+    /// `true` until this caller leads.
+    pub(super) fn follows(&self) -> bool {
+        matches!(self.role, Role::Follower)
     }
 
     /// The next step of this caller, which is told what was seen of the attempts that it waits for. It has to
