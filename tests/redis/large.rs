@@ -1,10 +1,10 @@
 //! Large answers, which are not given to scripts.
 
 use crate::site::{Process, Site, name, strong};
-use idempotent_runtime::store::RedisStore;
+use idempotent_runtime::store::{RedisStore, State};
 use idempotent_runtime::{Error, ErrorKind, Idempotency, Recorded};
 use std::time::Duration;
-use support::proxy::Command;
+use support::proxy::{Command, Fault, Gate};
 use support::redis::{RedisServer, binaries};
 use support::until_async;
 use tokio::sync::oneshot;
@@ -140,5 +140,51 @@ async fn a_user_needs_no_more_rights_for_large_answers() {
             let left: usize = ::redis::cmd("DBSIZE").query_async(&mut direct).await.unwrap();
             assert_eq!(left, 2, "{rights}");
         }
+    }
+}
+
+/// A server that refuses `MULTI` runs what follows by itself, and commands of other processes in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_answers_are_not_mixed_up_by_a_server_without_transactions() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let (process, other) = (quiet(&site).await, quiet(&site).await);
+        let (held, others) = (Gate::new(), Gate::new());
+        for (process, gate) in [(&process, &held), (&other, &others)] {
+            let refused = "NOPERM this user has no permissions to run the 'multi' command";
+            let is_transaction = |command: &Command| command.name() == "MULTI";
+            process.proxy.fault_always(is_transaction, Fault::Refuse(refused.into()));
+            // The script that compares, behind the record that it takes.
+            let is_move =
+                |command: &Command| command.name() == "EVALSHA" && command.words()[2] == b"2";
+            process.proxy.fault_always(is_move, Fault::HoldRequest(gate.clone()));
+        }
+        let is_held = async |gate: &Gate| until_async(async || gate.held() > 0).await;
+        let (runs, began) = oneshot::channel();
+        // The record is lost, and another process runs the body again. It is about to replace its record, and so is the
+        // first one.
+        let lost = async {
+            site.command(&["DEL", &name("k")]).await;
+            runs.send(()).unwrap();
+            is_held(&others).await;
+        };
+        let second = async {
+            began.await.unwrap();
+            call(&other, "k", 'b', async {}).await
+        };
+        let go_on = async {
+            is_held(&held).await;
+            others.open();
+            until_async(async || site.state("k").await == Some(State::Succeeded)).await;
+            held.open();
+        };
+        let (first, second, ()) = tokio::join!(call(&process, "k", 'a', lost), second, go_on);
+        let replay = call(&process, "k", 'c', async {}).await;
+        // Told by their first letters.
+        let letter = |answer: Result<String, Error>| answer.map(|it| it[..1].to_owned());
+        assert_eq!(letter(first).unwrap_err().kind(), ErrorKind::Superseded);
+        assert_eq!(letter(second).unwrap(), "b");
+        assert_eq!(letter(replay).unwrap(), "b");
+        nothing_is_left_beside(&site, "k").await;
     }
 }

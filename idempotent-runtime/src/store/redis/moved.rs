@@ -5,6 +5,9 @@
 //! it if the record is the one that was seen, and deletes what is left. Nobody sees the other name: the server does
 //! nothing else meanwhile, and what a transaction began it ends.
 //!
+//! A server that refuses `MULTI` runs each command by itself, and those of other callers in between. So the other name is of
+//! one message: the script never finds there what another caller has set.
+//!
 //! If the server refuses any of that, nothing was replaced, and the script gets the record after all. A transaction whose
 //! `EXEC` is refused is discarded, also by a server that lets a user begin and not end one.
 
@@ -15,14 +18,20 @@ use super::name::Name;
 use super::script;
 use super::server::Server;
 use super::swaps::{millis, set};
-use crate::store::{Next, Swap};
+use crate::key::hex;
+use crate::store::{Next, Swap, Token};
 use redis::{Pipeline, Value};
 
 /// Length of a value from which on its record is moved, in bytes. Below it, a transaction costs as much as it saves.
 const LARGE: usize = 16 * 1024;
 
-/// Follows the name of a record that is moved. No name of a record ends like this.
+/// Follows the name of a record that is moved, before the number of the message. No name of a record ends like this.
 const BESIDE: &str = "|~";
+
+/// The name under which one message sets a record.
+fn beside(name: &Name<'_>) -> String {
+    format!("{}{BESIDE}{}", name.as_str(), hex(&Token::random().to_bytes()[..8]))
+}
 
 /// The name of the script in a message: its hash, or its text.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +76,7 @@ impl Server {
     }
 
     async fn transaction(&self, name: &Name<'_>, swap: &Swap, by: By) -> Result<Ended, Failed> {
-        let beside = format!("{}{BESIDE}", name.as_str());
+        let beside = beside(name);
         let mut record = set(&beside, &swap.next, 0);
         record.arg("PX").arg(millis(&swap.next));
         let arguments = self.replacement(name, Some(&beside), swap);
