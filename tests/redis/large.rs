@@ -188,3 +188,31 @@ async fn large_answers_are_not_mixed_up_by_a_server_without_transactions() {
         nothing_is_left_beside(&site, "k").await;
     }
 }
+
+/// What begins a transaction and cannot end it queues every later command of its connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_does_not_stay_in_a_transaction_that_cannot_end() {
+    let two_answers = async |process: &Process| {
+        for key in ["k", "l"] {
+            let run = async { Ok::<_, Error>(large('a')) };
+            let answer = process.op(key).run_detailed(run).await.unwrap();
+            assert_eq!(answer.recorded, Recorded::Yes);
+        }
+    };
+    for binary in binaries() {
+        // A server that was told to have no `EXEC`.
+        let site = Site::start_with(&binary, &["--rename-command", "EXEC", ""]).await;
+        let process = quiet(&site).await;
+        two_answers(&process).await;
+        process.ends_clean().await;
+        // A proxy that does not let it through.
+        for refusal in ["ERR unsupported command", "NOPERM not here", "READONLY not here"] {
+            let site = Site::start_with(&binary, &[]).await;
+            let process = quiet(&site).await;
+            let is_end = |command: &Command| command.name() == "EXEC";
+            process.proxy.fault_always(is_end, Fault::Refuse(refusal.into()));
+            two_answers(&process).await;
+            process.ends_clean().await;
+        }
+    }
+}

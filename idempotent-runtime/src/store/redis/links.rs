@@ -167,6 +167,11 @@ impl Failed {
         }
     }
 
+    /// `true` if the server has given up a transaction.
+    pub(super) fn is_discarded(&self) -> bool {
+        matches!(self, Self::Sent(error) | Self::Resent(error) if error.code() == Some("EXECABORT"))
+    }
+
     /// `true` if the server can be expected to answer a `GET` all the same.
     pub(super) fn leaves_reads(&self) -> bool {
         match self {
@@ -336,6 +341,14 @@ impl Links {
     fn drop_connections(&self, ends: impl Fn(&Current) -> bool) {
         for link in self.by_runtime.load().values() {
             link.discard_if(&ends);
+        }
+    }
+
+    /// Does without the connection of this runtime from now on: a transaction that was begun on it may not have ended.
+    pub(super) fn leave(&self) {
+        let Ok(handle) = Handle::try_current() else { return };
+        if let Some(link) = self.by_runtime.load().get(&handle.id()) {
+            link.discard_if(|_| true);
         }
     }
 

@@ -9,7 +9,8 @@
 //! one message: the script never finds there what another caller has set.
 //!
 //! If the server refuses any of that, nothing was replaced, and the script gets the record after all. A transaction whose
-//! `EXEC` is refused is discarded, also by a server that lets a user begin and not end one.
+//! `EXEC` is refused is discarded, also by a server that lets a user begin and not end one. Where `EXEC` is unknown, or a
+//! proxy refuses it, the transaction is left with its connection.
 
 use super::answers::Written;
 use super::error::{Failure, unexpected};
@@ -104,6 +105,11 @@ impl Server {
             // One that was refused when it was queued says more than the end. One that failed later was the only one
             // to fail, or the script could not rename what was not there.
             (Ok(_), Err(ended)) => {
+                if !ended.is_discarded() && ended.failure() != Failure::NoScript {
+                    // Without `EXEC`, a server goes on queueing all that comes on this connection.
+                    self.features.without_moves();
+                    self.links.leave();
+                }
                 let refused = queued.into_iter().find_map(Result::err).unwrap_or(ended);
                 Ended::Refused(refused.failure())
             }
