@@ -4,7 +4,7 @@ use crate::site::{Process, Site, name, strong};
 use idempotent_runtime::store::{RedisStore, State};
 use idempotent_runtime::{Error, ErrorKind, Idempotency, Recorded};
 use std::time::Duration;
-use support::proxy::{Command, Fault, Gate};
+use support::proxy::{Command, Fault, Gate, Proxy};
 use support::redis::{RedisServer, binaries};
 use support::until_async;
 use tokio::sync::oneshot;
@@ -214,5 +214,43 @@ async fn a_connection_does_not_stay_in_a_transaction_that_cannot_end() {
             two_answers(&process).await;
             process.ends_clean().await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_moves_no_large_answers_is_asked_once() {
+    for binary in binaries() {
+        let without_end = ["ACL", "SETUSER", "default", "-exec"];
+        // One node has all slots, and takes no two keys of different ones at once.
+        let whole_cluster = ["CLUSTER", "ADDSLOTSRANGE", "0", "16383"];
+        let setups = [(&[][..], &without_end), (&["--cluster-enabled", "yes"], &whole_cluster)];
+        for (arguments, setup) in setups {
+            let server = RedisServer::start_with(&binary, arguments);
+            let mut direct = server.connection().await;
+            ::redis::cmd(setup[0]).arg(&setup[1..]).exec_async(&mut direct).await.unwrap();
+            let proxy = Proxy::start(&server.address());
+            let idem = until_connected(&proxy).await;
+            for key in ["k", "l"] {
+                let run = async { Ok::<_, Error>(large('a')) };
+                let answer = idem.operation("large").key(key).run_detailed(run).await.unwrap();
+                assert_eq!(answer.recorded, Recorded::Yes, "{setup:?}");
+            }
+            let sent: Vec<_> = proxy.commands().iter().map(Command::name).collect();
+            let transactions = sent.iter().filter(|name| *name == "MULTI").count();
+            assert!(transactions <= 1, "{setup:?}: {sent:?}");
+        }
+    }
+}
+
+/// An instance on a server that may need a moment until it is in order.
+async fn until_connected(proxy: &Proxy) -> Idempotency {
+    loop {
+        let Ok(store) = RedisStore::connect(&proxy.url()).await else { continue };
+        let idem = Idempotency::builder().store(store).config(strong()).build().unwrap();
+        let run = idem.operation("small").key("k").run(async { Ok::<_, Error>(()) }).await;
+        if run.is_ok() {
+            return idem;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

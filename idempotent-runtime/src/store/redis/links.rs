@@ -172,6 +172,15 @@ impl Failed {
         matches!(self, Self::Sent(error) | Self::Resent(error) if error.code() == Some("EXECABORT"))
     }
 
+    /// `true` if the server refuses the same for as long as it is set up as it is.
+    pub(super) fn is_for_good(&self) -> bool {
+        let (Self::Sent(error) | Self::Resent(error)) = self else { return false };
+        let row = refusal(error);
+        // An end that the user may not send discards what was begun, with the reason behind the code.
+        let is_end = self.is_discarded() && error.detail().is_some_and(|it| it.contains("NOPERM"));
+        is_end || row.kind == StoreErrorKind::Misconfigured && row.failure != Failure::NoScript
+    }
+
     /// `true` if the server can be expected to answer a `GET` all the same.
     pub(super) fn leaves_reads(&self) -> bool {
         match self {

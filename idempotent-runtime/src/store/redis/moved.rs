@@ -68,10 +68,6 @@ impl Server {
         }
         match ended {
             Ended::Answered(answer, written) => Ok(Some((answer, written))),
-            Ended::Refused(Failure::Forbidden | Failure::UnknownCommand) => {
-                self.features.without_moves();
-                Ok(None)
-            }
             Ended::Refused(_) => Ok(None),
         }
     }
@@ -111,7 +107,7 @@ impl Server {
                     self.links.leave();
                 }
                 let refused = queued.into_iter().find_map(Result::err).unwrap_or(ended);
-                Ended::Refused(refused.failure())
+                self.refused(&refused)
             }
             // Each of them ran by itself, and the script is a step of its own.
             (Err(begun), Err(_)) => {
@@ -121,9 +117,17 @@ impl Server {
                         self.features.without_moves();
                         Ended::Answered(answer, written)
                     }
-                    Err(_) => Ended::Refused(begun.failure()),
+                    Err(_) => self.refused(&begun),
                 }
             }
         })
+    }
+
+    /// Does without moves from here on, if they will be refused again.
+    fn refused(&self, refused: &Failed) -> Ended {
+        if refused.is_for_good() {
+            self.features.without_moves();
+        }
+        Ended::Refused(refused.failure())
     }
 }
