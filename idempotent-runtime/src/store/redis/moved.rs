@@ -43,7 +43,7 @@ enum By {
 
 /// The end of a transaction.
 enum Ended {
-    Answered(Value, Written),
+    Answered(Value),
     /// Nothing was replaced.
     Refused(Failure),
 }
@@ -52,8 +52,12 @@ impl Server {
     /// `true` if what the swap writes is to be moved.
     pub(super) fn is_moved(&self, swap: &Swap) -> bool {
         let Next::Put { value: Some(value), .. } = &swap.next else { return false };
-        // In a cluster two names have two slots, and where a connection of the caller's own leads is not known.
-        value.as_bytes().len() >= LARGE && self.features.moves() && self.links.target().sends_once()
+        // In a cluster two names have two slots, and where a connection of the caller's own leads is not known. A `WAIT` is
+        // for all that its connection wrote: each transaction would need one of its own, where a batch has one.
+        value.as_bytes().len() >= LARGE
+            && self.features.moves()
+            && self.replication.is_none()
+            && self.links.target().sends_once()
     }
 
     /// Replaces a record by a large one. `None` if the server refused: then nothing was replaced.
@@ -67,7 +71,7 @@ impl Server {
             ended = self.transaction(name, swap, By::Text).await?;
         }
         match ended {
-            Ended::Answered(answer, written) => Ok(Some((answer, written))),
+            Ended::Answered(answer) => Ok(Some((answer, Written::Unasked))),
             Ended::Refused(_) => Ok(None),
         }
     }
@@ -77,24 +81,19 @@ impl Server {
         let mut record = set(&beside, &swap.next, 0);
         record.arg("PX").arg(millis(&swap.next));
         let arguments = self.replacement(name, Some(&beside), swap);
-        let mut pipeline = Pipeline::with_capacity(6);
+        let mut pipeline = Pipeline::with_capacity(5);
         pipeline.cmd("MULTI").add_command(record);
         pipeline.add_command(match by {
             By::Hash => script::SWAP.by_hash(&arguments),
             By::Text => script::SWAP.by_text(&arguments),
         });
         pipeline.cmd("DEL").arg(&beside).cmd("EXEC");
-        if let Some(replication) = &self.replication {
-            pipeline.add_command(replication.command());
-        }
         let mut answers = self.links.pipeline(&pipeline).await?.into_iter();
         let mut answer = || answers.next().unwrap_or(Ok(Value::Nil));
         let (begun, queued, ended) = (answer(), [answer(), answer(), answer()], answer());
-        let written = self.replication.as_ref().map(|replication| replication.written(answer()));
-        let written = written.unwrap_or(Written::Unasked);
         Ok(match (begun, ended) {
             (Ok(_), Ok(Value::Array(answers))) => match <[Value; 3]>::try_from(answers) {
-                Ok([_, answer, _]) => Ended::Answered(answer, written),
+                Ok([_, answer, _]) => Ended::Answered(answer),
                 Err(_) => return Err(Failed::Answered(unexpected("EXEC"))),
             },
             (_, Ok(_)) => return Err(Failed::Answered(unexpected("EXEC"))),
@@ -115,7 +114,7 @@ impl Server {
                 match moved {
                     Ok(answer) => {
                         self.features.without_moves();
-                        Ended::Answered(answer, written)
+                        Ended::Answered(answer)
                     }
                     Err(_) => self.refused(&begun),
                 }
