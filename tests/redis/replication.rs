@@ -14,6 +14,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::cluster::Cluster;
+use support::proxy::Proxy;
 use support::redis::{RedisServer, binaries, info, installed, until_replicated, until_role};
 use support::until_async;
 use support::valve::{Flow, Valve};
@@ -151,7 +152,11 @@ const CONFIRMED: Duration = Duration::from_secs(1);
 
 /// A process that uses this server, and waits for so many replicas.
 async fn process(server: &RedisServer, replicas: usize) -> Idempotency {
-    let builder = RedisStore::builder(&server.url());
+    process_at(&server.url(), replicas).await
+}
+
+async fn process_at(url: &str, replicas: usize) -> Idempotency {
+    let builder = RedisStore::builder(url);
     let store = builder.replication(replicas, CONFIRMED).connect().await.unwrap();
     let config = Config::new().with_mode(Mode::Strong);
     Idempotency::builder().store(store).config(config).build().unwrap()
@@ -267,4 +272,26 @@ async fn a_cluster_with_replicas_is_warned_of() {
     let cluster = Cluster::start(&installed()).await;
     assert!(warns(RedisStore::cluster(cluster.urls())).await);
     assert!(!warns(RedisStore::cluster(cluster.urls()).replication(1, LENGTH)).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_waits_once_for_its_large_answers() {
+    let master = RedisServer::start_with(&installed(), &FAST);
+    let _replica = replica_of(master.port);
+    until_replicated(&master, 1).await;
+    let proxy = Proxy::start(&master.address());
+    let idem = process_at(&proxy.url(), 1).await;
+    let batch = async |keys: [&'static str; 3]| {
+        let body = async |keys: Vec<&str>| {
+            keys.into_iter().map(|key| Ok::<_, Error>(key.repeat(20_000))).collect()
+        };
+        idem.operation("op").run_batch(keys.map(|key| (key, key)), body).await
+    };
+    // The server has the scripts from here on.
+    batch(["a", "b", "c"]).await;
+    proxy.forget();
+    let answers = batch(["d", "e", "f"]).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let waits = proxy.sent(|command| command.name() == "WAIT").len();
+    assert_eq!(waits, 2, "one for all begins, one for all answers");
 }
