@@ -34,6 +34,13 @@ fn beside(name: &Name<'_>) -> String {
     format!("{}{BESIDE}{}", name.as_str(), hex(&Token::random().to_bytes()[..8]))
 }
 
+/// `true` for a name that [`beside`] gives. One may be left behind for the time of its record, by a process whose connection
+/// was cut between the commands of a server that refuses `MULTI`.
+pub(super) fn is_beside(name: &str) -> bool {
+    let number = name.rsplit_once(BESIDE).map(|(_, number)| number);
+    number.is_some_and(|it| it.len() == 16 && it.bytes().all(|digit| digit.is_ascii_hexdigit()))
+}
+
 /// The name of the script in a message: its hash, or its text.
 #[derive(Clone, Copy, Debug)]
 enum By {
@@ -128,5 +135,23 @@ impl Server {
             self.features.without_moves();
         }
         Ended::Refused(refused.failure())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::RecordKey;
+
+    #[test]
+    fn a_name_beside_a_record_is_told_from_those_of_records() {
+        let key = RecordKey::from("p|orders|42");
+        let name = Name::of(&key);
+        assert_ne!(beside(&name), beside(&name), "of one message each");
+        assert!(is_beside(&beside(&name)));
+        for record in ["p|orders|42", "p|orders|\"|~\"", "p|orders|42|~0", "p|~|00112233445566778"]
+        {
+            assert!(!is_beside(record), "{record}");
+        }
     }
 }

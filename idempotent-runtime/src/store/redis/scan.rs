@@ -6,6 +6,7 @@ use super::error::{Failure, misconfigured, unexpected};
 use super::eviction::primaries;
 use super::links::Failed;
 use super::mark;
+use super::moved::is_beside;
 use super::name::Name;
 use super::script;
 use super::server::Server;
@@ -177,6 +178,7 @@ fn named(name: &[u8], filter: &Filter) -> Named {
     };
     match key.parts() {
         Err(_) => Named::Foreign,
+        Ok(_) if is_beside(key.as_str()) => Named::Other,
         Ok(parts) if filter.admits_parts(&parts) => Named::Record(key),
         Ok(_) => Named::Other,
     }
