@@ -231,11 +231,13 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         return Err(mistake(text, format!("`{name}` is empty"), help));
     }
     // The answer, which has no name here.
-    if let Some(path) =
-        ["return.", "#result.", "#return."].iter().find_map(|it| value.strip_prefix(it))
-        && let Ok(expr) = quoted::parse_text::<Expr>(&format!("{ANSWER}.{path}"), text.span())
+    let answer = ["return", "#result", "#return"].iter().find_map(|name| value.strip_prefix(name));
+    if let Some(path) = answer
+        && let Ok(expr) = quoted::parse_text(&format!("{ANSWER}{path}"), text.span())
+        && let Ok(form) = from_expression(name, &expr)
+        && matches!(&form, Form::Path(path) if path.root == ANSWER)
     {
-        return from_expression(name, &expr);
+        return Ok(form);
     }
     if let Some(foreign) = foreign::recognise(&value) {
         return Err(mistake(text, foreign.what, format!("`{name} = \"{}\"`", foreign.translation)));
@@ -260,6 +262,9 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         }
         if let Some(error) = in_single_quotes(name, text) {
             return error;
+        }
+        if let Some(header) = Header::of_text(&value) {
+            return mistake(text, format!("`{value}` is not a field path"), header.help(name));
         }
         let listed = value.trim_end_matches([',', ' ']);
         let as_constant = format!("for one key of all calls: `{name} = const {}`", source(text));

@@ -50,12 +50,15 @@ fn partner(text: &str) -> Option<usize> {
 
 /// Returns `true` for a path, which may have a format after it.
 fn is_path(content: &str) -> bool {
-    let path = content.split(':').next().unwrap_or_default();
+    let (path, format) = content.split_once(':').unwrap_or((content, ""));
+    // A space may fill a format, but is followed by an alignment.
+    let is_value =
+        format.strip_prefix(' ').is_some_and(|value| value.starts_with(char::is_alphanumeric));
     let is_path = matches!(
         syn::parse_str(path),
         Ok(Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_) | Expr::Try(_))
     );
-    is_path && !content.contains(['"', '\'', ','])
+    is_path && !is_value && !content.contains(['"', '\'', ','])
 }
 
 /// Returns `true` for what is not code and has quotes, spaces or colons in it.
@@ -94,6 +97,7 @@ mod tests {
             r##"r#"{{"order": {req.id}, "of": {{"user": "{user:?}"}}, "none": {{}}}}"#"##,
         );
         is_doubled("\"{'error': 'duplicate'}\"", "\"{{'error': 'duplicate'}}\"");
+        is_doubled("\"{code: 3}\"", "\"{{code: 3}}\"");
         is_doubled("\"{order exists} {id}\"", "\"{{order exists}} {id}\"");
     }
 

@@ -54,17 +54,24 @@ impl Header {
         self.is_certain
     }
 
+    /// A parameter for the header, and what its caller does.
+    pub(super) fn as_parameter(&self, name: &Ident) -> (String, String) {
+        let parameter = match snake_case(self.name.trim_start_matches("x-")).as_str() {
+            "" => name.to_string(),
+            parameter => parameter.to_owned(),
+        };
+        let by_caller = format!(
+            "read the header in the caller, and pass it as a parameter `{parameter}: String`"
+        );
+        (parameter, by_caller)
+    }
+
     /// Help for the argument `name`.
     pub(crate) fn help(&self, name: &Ident) -> String {
         let Self { name: header, .. } = self;
         if name != "key" {
-            let parameter = match snake_case(header.trim_start_matches("x-")).as_str() {
-                "" => name.to_string(),
-                parameter => parameter.to_owned(),
-            };
-            return format!(
-                "read the header in the caller, and pass it as a parameter `{parameter}: String`: `{name} = {parameter}`"
-            );
+            let (parameter, by_caller) = self.as_parameter(name);
+            return format!("{by_caller}: `{name} = {parameter}`");
         }
         let layer = "leave `key` out: the key is then that of the request, which `idempotent_http::IdempotencyLayer` takes \
                      from";

@@ -68,6 +68,8 @@ fn condition(text: &str) -> Option<Expr> {
             .value()
             .replace('#', "")
             .replace('\'', "\"")
+            .replace("===", "==")
+            .replace("!==", "!=")
             .replace(" is not None", " != None")
             .replace(" is None", " == None"),
         Err(_) => text.to_owned(),

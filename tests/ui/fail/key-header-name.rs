@@ -35,4 +35,9 @@ async fn update(req: Request, headers: std::collections::HashMap<String, String>
     Ok(req.id)
 }
 
+#[idempotent(key = "user:{X-Request-Id}", scope = "header:X-Tenant-Id")]
+async fn order(req: Request) -> Result<u64, Error> {
+    Ok(req.id)
+}
+
 fn main() {}

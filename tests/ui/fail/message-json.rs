@@ -5,7 +5,7 @@ async fn create(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
 
-#[idempotent(key = "id", mode = "reject", message = "{order exists}")]
+#[idempotent(key = "id", mode = "reject", message = "{code: 409}")]
 async fn cancel(id: u64) -> Result<u64, Error> {
     Ok(id)
 }

@@ -103,7 +103,7 @@ impl Reader<'_> {
                         let parts = operands.map(source);
                         format!("for several parts: `{}`", self.several(&parts))
                     }
-                    _ if matches!(self.place, Place::Whole) && self.as_header(binary).is_some() => {
+                    _ if self.as_header(binary).is_some() => {
                         self.as_header(binary).unwrap_or_default()
                     }
                     None if operands.iter().all(is_word) && matches!(self.place, Place::Whole) => {
@@ -261,6 +261,10 @@ impl Reader<'_> {
         let name = self.name;
         let text = source(self.whole).replace(' ', "");
         let header = Header::of_text(&text).filter(|_| matches!(binary.op, BinOp::Sub(_)))?;
+        if !matches!(self.place, Place::Whole) {
+            let (parameter, by_caller) = header.as_parameter(name);
+            return Some(format!("{by_caller}: `{}`", self.whole(&parameter)));
+        }
         let fixed = match name == "key" {
             true => "for one key of all calls, whose answer every caller gets",
             false => "for a fixed value",

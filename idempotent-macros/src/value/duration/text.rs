@@ -90,7 +90,11 @@ impl Refused<'_> {
             }
             Self::Negative(positive) => {
                 let unit = &value[1 + positive.len()..];
-                let help = format!("`{name} = \"{positive}{unit}\"`");
+                let help = match value {
+                    // As in the commands of Redis.
+                    "-1" => endless(name),
+                    _ => format!("`{name} = \"{positive}{unit}\"`"),
+                };
                 (format!("`{name}` must not be negative"), help)
             }
             Self::NoUnit(number) if *number == value => {
