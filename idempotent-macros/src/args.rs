@@ -292,7 +292,12 @@ mod tests {
                 "`key = \"{user}:{req.id}\"` in place of `key = \"{}:{}\", user, req.id`",
             ),
             (quote!(key = "order:$Id"), "`key = \"order:{id}\"`"),
-            (quote!(expire = "$ttl"), "a variable of a macro stands without them: `expire = $ttl`"),
+            (
+                quote!(expire = "$ttl"),
+                "a variable of a macro stands without them: `expire = $ttl`; for a value that is known only \
+                 when the program starts, leave `expire` out, and build the instance with \
+                 `idempotent_runtime::Config::new().with_expire(time)`",
+            ),
         ] {
             let found = messages(list);
             assert_eq!(found.len(), 1, "{found:#?}");

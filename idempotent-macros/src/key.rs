@@ -4,7 +4,10 @@
 //! An expression is parsed into [`Key`] and generated from it, so that nothing outside the grammar
 //! reaches the generated code.
 
+mod braces;
 mod foreign;
+mod header;
+
 mod path;
 #[cfg(any(test, not(proc_macro)))]
 pub(crate) mod printed;
@@ -18,6 +21,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprConst, ExprLit, ExprTuple, Lit, LitStr, Stmt};
 
+pub(crate) use self::header::Header;
 use self::path::Place;
 pub(crate) use self::path::{FieldPath, formatted};
 pub(crate) use self::repaired::{RENAMED, keyword};
@@ -213,6 +217,9 @@ pub(crate) fn called(name: &Ident, value: &Expr) -> Option<syn::Error> {
     Some(mistake(call, what, calls.join(", or ")))
 }
 
+/// The root of a path from the answer in other languages. It is a keyword, and no parameter.
+pub(crate) const ANSWER: &str = "r#return";
+
 fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     let value = text.value();
     if value.trim().is_empty() {
@@ -222,6 +229,15 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         };
         let help = format!("{out}; for a field: `{name} = \"{}\"`", path::example(name));
         return Err(mistake(text, format!("`{name}` is empty"), help));
+    }
+    // The answer, which has no name here.
+    let answer = ["return", "#result", "#return"].iter().find_map(|name| value.strip_prefix(name));
+    if let Some(path) = answer
+        && let Ok(expr) = quoted::parse_text(&format!("{ANSWER}{path}"), text.span())
+        && let Ok(form) = from_expression(name, &expr)
+        && matches!(&form, Form::Path(path) if path.root == ANSWER)
+    {
+        return Ok(form);
     }
     if let Some(foreign) = foreign::recognise(&value) {
         return Err(mistake(text, foreign.what, format!("`{name} = \"{}\"`", foreign.translation)));
@@ -246,6 +262,9 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         }
         if let Some(error) = in_single_quotes(name, text) {
             return error;
+        }
+        if let Some(header) = Header::of_text(&value) {
+            return mistake(text, format!("`{value}` is not a field path"), header.help(name));
         }
         let listed = value.trim_end_matches([',', ' ']);
         let as_constant = format!("for one key of all calls: `{name} = const {}`", source(text));
@@ -291,7 +310,13 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
 /// The template of `message`, if the text is one: text without holes is not.
 pub(crate) fn message(name: &Ident, text: &LitStr) -> syn::Result<Option<Key>> {
     let pieces =
-        template::read_message(name, text).map_err(|errors| quoted::point_at(text, errors))?;
+        template::read_message(name, text).map_err(|errors| match braces::doubled(text) {
+            Some((braces, doubled)) => {
+                let what = format!("`{braces}` is text, and braces in `{name}` stand for values");
+                mistake(text, what, format!("double them: `{name} = {doubled}`"))
+            }
+            None => quoted::point_at(text, errors),
+        })?;
     let has_holes = pieces.iter().any(|piece| matches!(piece, Piece::Hole(_)));
     let form = Form::Template(pieces);
     Ok(has_holes.then(|| Key { form, span: text.span(), quoted: Some(text.clone()) }))

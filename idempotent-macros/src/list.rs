@@ -4,6 +4,7 @@
 //! out, so that they do not cause further errors.
 
 mod comments;
+mod not_kept;
 mod positional;
 mod unknown;
 mod with_parameters;

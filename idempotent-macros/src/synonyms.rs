@@ -21,10 +21,12 @@ const ERRORS: &str = "every error frees the key, except those that `final_errors
 const DELETED: &str =
     "remove it: every error frees the key, and an answer is kept for `expire = \"5m\"`";
 const MISSING: &str = "remove it: a call without a key is refused, as in `key = \"req.token?\"`";
-const CONDITION: &str =
+/// For conditions of the call.
+pub(crate) const CONDITION: &str =
     "remove it: every call is protected; call a function without `#[idempotent]` for the others";
-const UNLESS: &str = "a value for which `expire_with` returns zero is not kept: `expire_with = retention`, with \
-                      `fn retention(value: &Order) -> std::time::Duration { std::time::Duration::ZERO }`";
+/// For conditions of the value. The function follows.
+pub(crate) const UNLESS: &str =
+    "a value for which `expire_with` returns zero is not kept: `expire_with = retention`, with ";
 const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
 pub(crate) const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
 const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \

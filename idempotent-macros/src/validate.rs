@@ -121,14 +121,30 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
                 "to refuse any payload, remove it; to let another payload through, make it a part of the key: `key = \"{key}\"`; to refuse \
                  another payload, `mode = \"strong\"`"
             ),
+            None if name == "on_replay" => {
+                format!("remove `{name}`, or use `mode = \"strong\"`; {}", refusals(mode))
+            }
             // Only a mode that replays answers has a use for these.
-            None if mode == "reject" || name == "on_replay" || name == "wait" => {
+            None if mode == "reject" || name == "wait" => {
                 format!("remove `{name}`, or use `mode = \"strong\"`")
             }
             None => format!("remove `{name}`, or use `mode = \"strong\"` or `mode = \"reject\"`"),
         };
         mistakes.push(mistake(name, what, help));
     }
+}
+
+/// Help for counting the calls that a mode without replays refuses.
+fn refusals(mode: &str) -> String {
+    // A window is taken from the start of the first call.
+    let (kind, outcome) = match mode {
+        "window" => ("", ""),
+        _ => (", or `InProgress` while the first call runs", " and `outcome=\"in_progress\"`"),
+    };
+    format!(
+        "a refused call returns an error with `error.kind() == idempotent_runtime::ErrorKind::Duplicate`{kind}; the metric \
+         `idempotent_calls_total`, of the feature `metrics`, counts it as `outcome=\"rejected\"`{outcome}"
+    )
 }
 
 /// Requires `fingerprint` for `bind_payload_after_failure`.

@@ -276,7 +276,7 @@ fn words_in(tokens: TokenStream) -> Vec<String> {
 }
 
 /// The fields of a variable that the tokens read, in their order.
-fn fields_of(variable: &str, tokens: TokenStream) -> Vec<String> {
+pub(crate) fn fields_of(variable: &str, tokens: TokenStream) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.to_string() == text);

@@ -13,6 +13,7 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, ExprTuple, Lit, Member, Token};
 
 use self::refusal::as_text;
+use super::Header;
 use super::template::text_method;
 use crate::methods::{method_of, renamed};
 use crate::mistake::mistake;
@@ -55,7 +56,7 @@ impl FieldPath {
     }
 
     /// The field that the path ends in.
-    pub(super) fn last_field(&self) -> Option<String> {
+    pub(crate) fn last_field(&self) -> Option<String> {
         match self.steps.last()? {
             Step::Field(Member::Named(field)) => Some(field.to_string()),
             Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
@@ -231,6 +232,15 @@ impl Reader<'_> {
         let what = format!("`{}` panics in the caller if there is no such element", source(index));
         let first = match literal(&index.index) {
             Some(Lit::Int(position)) if position.base10_digits() == "0" => ".first()",
+            Some(Lit::Str(entry))
+                if receiver.contains("header") && matches!(self.place, Place::Whole) =>
+            {
+                let header = Header::of_path("headers", Some(&entry.value()));
+                return match header {
+                    Some(header) => mistake(index, what, header.help(self.name)),
+                    None => mistake(index, what, self.own_option()),
+                };
+            }
             _ => return mistake(index, what, self.own_option()),
         };
         mistake(index, what, self.without_a_value(index, &format!("{receiver}{first}")))

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use syn::parse::ParseStream;
 use syn::{Expr, Lit, LitStr, Meta, Token};
 
-use super::written_value;
+use super::{not_kept, written_value};
 use crate::args::{self, Argument};
 use crate::key;
 use crate::mistake::{Mistakes, mistake};
@@ -52,6 +52,17 @@ pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>, parameters: &[String]
         }
         Some(Synonym::Say(synonyms::STRONG)) if value.as_deref() == Some("false") => {
             "`mode = \"reject\"` refuses a duplicate".to_owned()
+        }
+        Some(Synonym::Say(help @ (synonyms::UNLESS | synonyms::CONDITION))) => {
+            let retention = not_kept::retention(&snake, value.as_deref(), parameters);
+            match (help == synonyms::UNLESS, retention) {
+                (_, Some(retention)) => format!("{}{retention}", synonyms::UNLESS),
+                (true, None) if not_kept::is_known_before(value.as_deref(), parameters) => {
+                    synonyms::CONDITION.to_owned()
+                }
+                (true, None) => format!("{}{}", synonyms::UNLESS, not_kept::open()),
+                (false, None) => help.to_owned(),
+            }
         }
         Some(Synonym::Say(help)) => help.to_owned(),
         Some(Synonym::Of("expire")) if unit_beside(rest).is_some() => {

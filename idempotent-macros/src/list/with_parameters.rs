@@ -10,7 +10,7 @@ use crate::args;
 use crate::mistake::mistake;
 use crate::source::source;
 use crate::synonyms::snake_case;
-use crate::value::literal;
+use crate::value::{configured, literal};
 
 /// The error in a quoted value, if the parameters tell what was meant.
 pub(super) fn refusal(meta: &Meta, parameters: &[String]) -> Option<syn::Error> {
@@ -64,6 +64,12 @@ fn macro_variable(name: &Ident, text: &LitStr, parameters: &[String]) -> Option<
              ${variable}`"
         ),
     };
+    // An environment variable has no place in an argument either.
+    let is_setting = matches!(argument.name, "expire" | "wait" | "lease" | "max_run" | "message");
+    if is_setting && is_whole && !is_from_macro(text) {
+        let value = if argument.name == "message" { "text" } else { "time" };
+        return Some(mistake(text, what, format!("{help}; {}", configured(name, value))));
+    }
     let is_offered = argument.is_key && !(is_whole && is_from_macro(text));
     let help = match parameters.first().filter(|_| is_offered) {
         Some(parameter) => {

@@ -8,7 +8,8 @@ use super::constants;
 use crate::args::{self, Args};
 use crate::function::Function;
 use crate::mistake::{Mistakes, mistake};
-use crate::value::{Given, Length, Wait, shortest_millis};
+use crate::source::source;
+use crate::value::{Given, Length, Wait, configured, shortest_millis};
 
 /// The shortest lease that can be renewed in time, and the longest one, in milliseconds. The site
 /// refuses what is outside of the bounds of the runtime, and `tests/shapes/durations.rs` uses both.
@@ -26,7 +27,8 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         && lease > max_run
     {
         let what = "`max_run` is shorter than `lease`, which holds the key for longer";
-        mistakes.push(mistake(&given.at, what, lease_within_run(lease, max_run)));
+        let units = other_units(args, lease, max_run);
+        mistakes.push(mistake(&given.at, what, units + &lease_within_run(lease, max_run)));
     }
     let constants = [
         constant(&args.expire, Length::constant),
@@ -38,16 +40,18 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         let Some(parameter) = constants::parameter_in(constant, function) else { continue };
         let what = format!("`{name}` is a constant, and cannot read the parameter `{parameter}`");
         let help = match name == "expire" {
-            true => {
+            true => format!(
                 "`expire = \"5m\"`; or choose it from the value: `expire_with = retention`, with \
-                     `fn retention(value: &Order) -> std::time::Duration { \
-                     std::time::Duration::from_secs(300) }`; for a time that is known only when \
-                     the program starts, leave `expire` out, and build the instance with \
-                     `idempotent_runtime::Config::new().with_expire(retention)`"
-                    .to_owned()
+                 `fn retention(value: &Order) -> std::time::Duration {{ \
+                 std::time::Duration::from_secs(300) }}`; {}",
+                configured(name, "retention")
+            ),
+            false => {
+                let known = args::find(&name.to_string());
+                let example =
+                    known.map_or_else(String::new, |known| format!("`{}`; ", known.example));
+                example + &configured(name, "time")
             }
-            false => args::find(&name.to_string())
-                .map_or_else(String::new, |known| format!("`{}`", known.example)),
         };
         mistakes.push(mistake(parameter, what, help));
     }
@@ -91,6 +95,28 @@ fn lease_within_run(lease: u64, max_run: u64) -> String {
         "for a limit of `{max_run}`, a shorter lease, which is renewed up to it: `lease = \"{third}\", \
          max_run = \"{max_run}\"`; for the lease as it is: {as_long}"
     )
+}
+
+/// Help for a number without a unit, which is one of seconds: the same number with the next unit that makes `max_run`
+/// long enough, or `lease` short enough.
+fn other_units(args: &Args, lease: u64, max_run: u64) -> String {
+    let number = |given: &Option<Given<Length>>| -> Option<u64> {
+        source(&given.as_ref()?.at).replace('_', "").parse().ok()
+    };
+    let mut help = String::new();
+    if let Some(number) = number(&args.max_run) {
+        let units = [("minutes", "m", 60_000), ("hours", "h", 3_600_000)];
+        let long = units.into_iter().find(|(_, _, millis)| number.saturating_mul(*millis) >= lease);
+        if let Some((name, unit, _)) = long {
+            help += &format!("in {name} `max_run = \"{number}{unit}\"`; ");
+        }
+    }
+    if let Some(number) =
+        number(&args.lease).filter(|number| LEASES.contains(number) && *number <= max_run)
+    {
+        help += &format!("in milliseconds `lease = \"{number}ms\"`; ");
+    }
+    help
 }
 
 /// Milliseconds in the largest unit that divides them.

@@ -1,15 +1,17 @@
 //! Requires that every path in a key starts at a parameter.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
-use syn::Expr;
+mod answer;
+mod variable;
 
+use proc_macro2::Ident;
+
+pub(super) use self::variable::bound_in;
 use crate::args::Args;
 use crate::function::Function;
-use crate::key::{FieldPath, Key, formatted};
+use crate::key::{ANSWER, FieldPath, Header, Key};
 use crate::mistake::{Mistakes, mistake};
-use crate::source::source;
 use crate::suggest::{nearest, quoted_list};
-use crate::value::{Message, Value};
+use crate::value::{Message, configured};
 use crate::words;
 
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
@@ -62,11 +64,6 @@ impl Unknown<'_> {
                 let help = self.in_place_of_self();
                 return (what, help.unwrap_or(listed));
             }
-            "result" | "response" | "answer" | "returned" => {
-                let what =
-                    format!("`{text}` is not a parameter: a key is made before the body runs");
-                return (what, listed);
-            }
             "None" => {
                 let what = format!("`{name}` cannot be `None`");
                 let root = parameters.first().map_or("req", String::as_str);
@@ -78,6 +75,13 @@ impl Unknown<'_> {
                 return (what, format!("{out}; for a field that may be `None`: {field}"));
             }
             _ => {}
+        }
+        let body = self.function.user_body();
+        let is_variable = bound_in(body, &text).is_some();
+        if answer::is_named(&text) && (!is_variable || text == "result") {
+            let word = if text == ANSWER { "the answer".to_owned() } else { format!("`{text}`") };
+            let what = format!("{word} is not a parameter: a key is made before the body runs");
+            return (what, self.in_place_of_answer(&listed));
         }
         if let Some(value) = bound_in(self.function.user_body(), &text) {
             let what = format!(
@@ -109,13 +113,42 @@ impl Unknown<'_> {
             None if path.is_word() => self.word(&text, &listed),
             None => listed,
         };
+        let help = match self.header() {
+            Some(header) if header.is_certain() => {
+                format!("{}; for a parameter: {help}", header.help(name))
+            }
+            Some(header) => format!("{help}; for a header, {}", header.help(name)),
+            None => help,
+        };
         let help = match *name == "message" {
             true => {
-                format!("{help}; a fixed text has no braces: `message = \"already submitted\"`")
+                let text = "a fixed text has no braces: `message = \"already submitted\"`";
+                match self.is_property() {
+                    true => format!("{help}; {text}; {}", configured(name, "text")),
+                    false => format!("{help}; {text}"),
+                }
             }
             false => help,
         };
         (format!("`{text}` is not a parameter of `{function}`"), help)
+    }
+
+    /// The header that the path is the name of.
+    fn header(&self) -> Option<Header> {
+        let is_alone = *self.name == "key" && !self.key.is_template() && !self.key.is_tuple();
+        let field = self.path.first_field();
+        let is_word = self.path.is_word() || field.is_some();
+        is_alone
+            .then(|| Header::of_path(&self.path.root.to_string(), field.as_deref()))
+            .flatten()
+            .filter(|_| is_word)
+    }
+
+    /// Returns `true` if the text is one placeholder, as of a property of a configuration: `${order.duplicate}`.
+    fn is_property(&self) -> bool {
+        let text = self.key.with(|path| path.with_root(&path.root.to_string()));
+        let text = text.trim_start_matches(['$', '#']);
+        text.starts_with('{') && text.ends_with('}') && text.matches('{').count() == 1
     }
 
     /// `order.id` for `order_id`, where `order` is a parameter that may have fields.
@@ -125,54 +158,6 @@ impl Unknown<'_> {
             Some(format!("{root}.{field}"))
         };
         self.path.is_word().then(|| self.with_fields().iter().find_map(field)).flatten()
-    }
-
-    /// Help for a variable of the body: the same from the parameters, if a key can have it.
-    fn in_place_of_variable(&self, variable: &str, value: TokenStream) -> String {
-        let Self { name, parameters, .. } = self;
-        let ty = match *name == "message" {
-            true => "impl std::fmt::Display",
-            false => "impl idempotent_runtime::KeyPart",
-        };
-        let in_caller = format!(
-            "compute it in the caller, and pass it as a parameter `{variable}: {ty}`: `{}`",
-            self.written(variable)
-        );
-        let template = match syn::parse2::<syn::ExprMacro>(value.clone()) {
-            Ok(call) if call.mac.path.is_ident("format") => formatted(&call.mac.tokens),
-            _ => None,
-        };
-        let copied = match syn::parse2::<Expr>(value) {
-            Ok(Expr::MethodCall(call))
-                if ["clone", "to_owned", "to_string"].iter().any(|copy| call.method == copy) =>
-            {
-                Some(*call.receiver)
-            }
-            // All integers are keys.
-            Ok(Expr::Cast(cast)) => Some(*cast.expr),
-            Ok(expr) => Some(expr),
-            Err(_) => None,
-        };
-        let is_key =
-            |key: &Key| key.paths().iter().all(|path| parameters.contains(&path.root.to_string()));
-        let path = copied.filter(|expr| {
-            matches!(expr, Expr::Field(_) | Expr::Path(_) | Expr::MethodCall(_))
-                && Key::read(name, expr).is_ok_and(|key| is_key(&key))
-        });
-        match (template, path) {
-            // Templates are no parts of a tuple.
-            (Some(_), _) if self.key.is_tuple() => in_caller,
-            (Some(template), _) => {
-                let text = syn::LitStr::new(&template, name.span());
-                let lit = Expr::Lit(syn::ExprLit { attrs: Vec::new(), lit: syn::Lit::Str(text) });
-                match Key::read(name, &lit) {
-                    Ok(key) if is_key(&key) => format!("`{name} = \"{template}\"`"),
-                    _ => in_caller,
-                }
-            }
-            (None, Some(path)) => format!("`{}`", self.written(&source(&path))),
-            (None, None) => in_caller,
-        }
     }
 
     /// Help for a function without a receiver: the key with a parameter in the place of `self`.
@@ -346,32 +331,6 @@ impl Unknown<'_> {
             _ => format!("{all}, as in `{}`", self.written("req.item")),
         }
     }
-}
-
-/// The value that a `let` anywhere in `body` binds to `name` itself, if there is one: empty without a
-/// value.
-pub(super) fn bound_in(body: TokenStream, name: &str) -> Option<TokenStream> {
-    let mut after_let = false;
-    let mut tokens = body.into_iter();
-    while let Some(token) = tokens.next() {
-        match token {
-            TokenTree::Ident(word) if word == "let" => after_let = true,
-            TokenTree::Ident(word) if after_let && word == "mut" => {}
-            TokenTree::Ident(word) if after_let && word == name => {
-                let statement = tokens.take_while(|token| token.to_string() != ";");
-                let value = statement.skip_while(|token| token.to_string() != "=").skip(1);
-                return Some(value.collect());
-            }
-            TokenTree::Group(group) => {
-                if let Some(value) = bound_in(group.stream(), name) {
-                    return Some(value);
-                }
-                after_let = false;
-            }
-            _ => after_let = false,
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span};
 use syn::{Expr, Lit};
 
-use super::{Value, literal};
+use super::{Value, is_placeholder, literal};
 use crate::mistake::mistake;
 use crate::suggest::{nearest, quoted_list};
 use crate::synonyms;
@@ -129,6 +129,12 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
         let near = nearest(&word, words.iter().copied());
         let help = match near.or_else(|| synonym(&word, words)) {
             Some(near) => format!("did you mean `\"{near}\"`?"),
+            None if is_placeholder(&word) => format!(
+                "nothing in it is replaced: one of {all}; or leave `{name}` out, and build the instance with \
+                 `.config(idempotent_runtime::Config::from_env()?)`, which reads `IDEMPOTENT_{}={}`",
+                name.to_string().to_uppercase(),
+                words[1]
+            ),
             None if word.is_empty() && name == "mode" => format!("leave `{name}` out; or {MODES}"),
             None if word.is_empty() => format!("leave `{name}` out, or one of {all}"),
             None if name == "mode" => MODES.to_owned(),

@@ -9,8 +9,8 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprUnary, Lit, LitInt, LitStr, UnOp};
 
-pub(crate) use self::text::shortest_millis;
 use self::text::{ALL_UNITS, Refused, endless, millis, shortest, smaller_unit, translated};
+pub(crate) use self::text::{configured, is_placeholder, shortest_millis};
 use super::{Value, literal};
 use crate::mistake::mistake;
 use crate::source::source;

@@ -17,7 +17,8 @@ pub const fn type_of<T: ?Sized>(_: &T) -> PhantomData<T> {
     label = "not a `std::time::Duration`",
     note = "a constant with a number of seconds goes into `std::time::Duration::from_secs(..)`, one with \
             milliseconds into `std::time::Duration::from_millis(..)`",
-    note = "or write the time itself, with its unit and in quotes: `\"300s\"`, `\"5m\"`, `\"200ms\"`",
+    note = "or write the time itself, with its unit and in quotes: `\"300s\"`, `\"5m\"`, `\"200ms\"`; as good as without \
+            a limit: `wait = \"24h\"`, `expire = \"3650d\"`",
     note = "a time that is known only at run time belongs in an `idempotent_runtime::Config`, and one that \
             depends on the value in `expire_with`"
 )]

@@ -70,12 +70,19 @@ where
 /// Runs the body once per key, and to its end even if the caller goes away.
 ///
 /// For a body that is not `Send`, the compiler tells which of its values is not, and no trait of ours can add to that.
-/// It shows the name of this function, and the line with the bound.
-pub fn detached_body_must_be_send<'a, W, F>(call: Call<'a>, answers: W, body: F) -> W::Run<'a>
+/// It shows the name of this function, the line with the bound, and one line between them, each cut off at its end.
+pub fn detached_body_must_be_send<
+    'a, // `T: Send + 'static` for a type parameter; drop guards before `.await`; or remove `detach`
+    F: Send, // `std::sync::Arc` for `Rc`; `std::sync::Mutex` with `.lock().unwrap()` for `RefCell`
+    W,
+>(
+    call: Call<'a>,
+    answers: W,
+    body: F,
+) -> W::Run<'a>
 where
     W: Detach<F>,
     F: Future<Output = W::Output> + 'static,
-    F: Send, // `Arc` for `Rc`, `Mutex` and `.lock().unwrap()` for `RefCell`; drop guards before `.await`; or no `detach`
 {
     answers.detach(call, body)
 }

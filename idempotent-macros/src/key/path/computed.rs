@@ -209,7 +209,7 @@ fn is_self(expr: &Expr) -> bool {
 }
 
 /// The expression, or the first argument of the call that it is.
-fn without_call(expr: &Expr) -> Expr {
+pub(super) fn without_call(expr: &Expr) -> Expr {
     match unwrap(expr) {
         Expr::Call(call) => call.args.first().map_or_else(|| expr.clone(), without_call),
         expr => expr.clone(),

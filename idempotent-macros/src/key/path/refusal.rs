@@ -1,10 +1,12 @@
 //! Expressions that are not paths, and what to write in their place.
 
 use quote::{ToTokens, quote};
-use syn::{Expr, Lit, Member, UnOp};
+use syn::{BinOp, Expr, Lit, Member, UnOp};
 
+use super::computed::without_call;
 use super::joined::{concatenated, concatenation, in_braces};
 use super::{Place, Reader, example, formatted, unwrap};
+use crate::key::Header;
 use crate::mistake::mistake;
 use crate::source::source;
 use crate::value::literal;
@@ -101,6 +103,9 @@ impl Reader<'_> {
                         let parts = operands.map(source);
                         format!("for several parts: `{}`", self.several(&parts))
                     }
+                    _ if self.as_header(binary).is_some() => {
+                        self.as_header(binary).unwrap_or_default()
+                    }
                     None if operands.iter().all(is_word) && matches!(self.place, Place::Whole) => {
                         let text = source(binary).replace(' ', "");
                         let value = match name == "key" {
@@ -159,8 +164,16 @@ impl Reader<'_> {
             ),
             Expr::Call(call) => {
                 let what = format!("`{name}` cannot call the function `{}`", source(&call.func));
-                let help = self.own_method(&call.args.first().map(source).unwrap_or_default());
+                let receiver = call.args.first().map(|first| source(&without_call(first)));
+                let help = self.own_method(&receiver.unwrap_or_default());
                 let help = match call.args.first().filter(|_| call.args.len() == 1).map(literal) {
+                    Some(Some(Lit::Str(entry)))
+                        if matches!(self.place, Place::Whole)
+                            && Header::of_text(&entry.value()).is_some() =>
+                    {
+                        let header = Header::of_text(&entry.value());
+                        header.map_or_else(String::new, |header| header.help(name))
+                    }
                     Some(Some(fixed)) if matches!(self.place, Place::Whole) => {
                         format!("for a fixed value: `{name} = const {}`; or {help}", source(fixed))
                     }
@@ -168,10 +181,16 @@ impl Reader<'_> {
                 };
                 let is_wrapper =
                     matches!(source(&call.func).as_str(), "Some" | "Ok" | "Box::new" | "Arc::new");
-                let help = match only_paths(call).filter(|_| matches!(self.place, Place::Whole)) {
-                    Some(path) if is_wrapper => format!("`{name} = {path}`"),
+                let help = match self.without_call(call) {
                     Some(path) => {
-                        format!("`{name} = {path}`, if that is a key; or {help}")
+                        let path = match self.optional {
+                            true => self.optional(&path),
+                            false => self.whole(&path),
+                        };
+                        match is_wrapper {
+                            true => format!("`{path}`"),
+                            false => format!("`{path}`, if that is a key; or {help}"),
+                        }
                     }
                     None => help,
                 };
@@ -234,6 +253,33 @@ impl Reader<'_> {
             | Expr::TryBlock(_)
             | Expr::Const(_) => self.not_a_path(expr, "a block"),
             _ => self.not_a_path(expr, "such an expression"),
+        }
+    }
+
+    /// Help for the name of a header, whose hyphens look like subtractions.
+    fn as_header(&self, binary: &syn::ExprBinary) -> Option<String> {
+        let name = self.name;
+        let text = source(self.whole).replace(' ', "");
+        let header = Header::of_text(&text).filter(|_| matches!(binary.op, BinOp::Sub(_)))?;
+        if !matches!(self.place, Place::Whole) {
+            let (parameter, by_caller) = header.as_parameter(name);
+            return Some(format!("{by_caller}: `{}`", self.whole(&parameter)));
+        }
+        let fixed = match name == "key" {
+            true => "for one key of all calls, whose answer every caller gets",
+            false => "for a fixed value",
+        };
+        Some(format!("{}; {fixed}: `{name} = const \"{text}\"`", header.help(name)))
+    }
+
+    /// The path inside of a call that is the only thing wrong with it: `req.order_id` for `json(req).order_id`.
+    fn without_call(&self, call: &syn::ExprCall) -> Option<String> {
+        let path = only_paths(call)?;
+        let rest = source(self.whole).strip_prefix(&source(call))?.to_owned();
+        // Several paths are a tuple, which has no fields with names, and is no part of another key.
+        match path.starts_with('(') && !(rest.is_empty() && matches!(self.place, Place::Whole)) {
+            true => None,
+            false => Some(format!("{path}{rest}")),
         }
     }
 
@@ -319,7 +365,11 @@ fn only_paths(call: &syn::ExprCall) -> Option<String> {
             Expr::Reference(reference) => unwrap(&reference.expr),
             argument => argument,
         };
-        matches!(argument, Expr::Field(_) | Expr::Path(_)).then(|| source(argument))
+        match argument {
+            Expr::Field(_) | Expr::Path(_) => Some(source(argument)),
+            Expr::Call(inner) => only_paths(inner).filter(|path| !path.starts_with('(')),
+            _ => None,
+        }
     };
     let paths = call.args.iter().map(path).collect::<Option<Vec<_>>>()?;
     match paths.as_slice() {

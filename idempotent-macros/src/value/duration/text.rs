@@ -64,6 +64,10 @@ pub(super) fn millis(text: &str) -> Result<u64, Refused<'_>> {
 impl Refused<'_> {
     /// The problem, and a help that can be typed.
     pub(super) fn explain(&self, name: &Ident, value: &str) -> (String, String) {
+        if is_placeholder(value) {
+            let what = format!("`\"{value}\"` is not a duration: nothing in it is replaced");
+            return (what, configured(name, "time"));
+        }
         let proposal = translated(value);
         let propose = |other: String| match &proposal {
             Some(text) => format!("`{name} = \"{text}\"`"),
@@ -86,7 +90,11 @@ impl Refused<'_> {
             }
             Self::Negative(positive) => {
                 let unit = &value[1 + positive.len()..];
-                let help = format!("`{name} = \"{positive}{unit}\"`");
+                let help = match value {
+                    // As in the commands of Redis.
+                    "-1" => endless(name),
+                    _ => format!("`{name} = \"{positive}{unit}\"`"),
+                };
                 (format!("`{name}` must not be negative"), help)
             }
             Self::NoUnit(number) if *number == value => {
@@ -121,10 +129,26 @@ impl Refused<'_> {
     }
 }
 
+/// Returns `true` for a text that other frameworks replace with a property: `${ttl}`, `#{ttl}`, `{ttl}`, `%s`.
+pub(crate) fn is_placeholder(text: &str) -> bool {
+    let text = text.trim();
+    let is_printf = ["%s", "%d", "%v"].iter().any(|printf| text.contains(printf));
+    let is_variable = text.starts_with(['$', '%', '@']) && text.chars().any(char::is_alphabetic);
+    is_printf || is_variable || text.contains('{')
+}
+
+/// Help for a value that is known only when the program starts. `value` is a variable that has it.
+pub(crate) fn configured(name: &Ident, value: &str) -> String {
+    format!(
+        "for a value that is known only when the program starts, leave `{name}` out, and build the instance with \
+         `idempotent_runtime::Config::new().with_{name}({value})`"
+    )
+}
+
 /// Help for a time without an end.
 pub(super) fn endless(name: &Ident) -> String {
     match name.to_string().as_str() {
-        "wait" => "a duplicate waits for a limited time: `wait = \"30s\"`".to_owned(),
+        "wait" => "a duplicate waits for a limited time: `wait = \"30s\"`; as good as without a limit: `wait = \"24h\"`".to_owned(),
         "lease" => "a lease is renewed while the body runs: `lease = \"30s\"`".to_owned(),
         "max_run" => "a body that hangs frees its key: `max_run = \"24h\"`".to_owned(),
         _ => format!("every record ends; ten years: `{name} = \"3650d\"`"),
