@@ -416,14 +416,20 @@ fn parenthesised(name: &Ident, argument: &Argument, group: &TokenStream) -> syn:
     {
         return mistake(quote!(#name #group), what, format!("`{name} = {}`", source(group)));
     }
-    let value = syn::parse2::<syn::ExprParen>(group.clone()).ok();
+    let value = match syn::parse2::<Expr>(group.clone()).ok() {
+        Some(Expr::Paren(value)) => match &*value.expr {
+            Expr::Assign(named) => Some(source(&named.right)),
+            value => Some(source(value)),
+        },
+        // Answered like a list in brackets.
+        Some(Expr::Tuple(values)) if name == "final_errors" && !values.elems.is_empty() => {
+            Some(format!("[{}]", source(&values.elems)))
+        }
+        _ => None,
+    };
     let help = match value.filter(|_| argument.takes_value) {
         Some(value) => {
-            let value = match &*value.expr {
-                Expr::Assign(named) => &named.right,
-                value => value,
-            };
-            let text = format!("{name} = {}", source(value));
+            let text = format!("{name} = {value}");
             let mut mistakes = Mistakes::default();
             args::Args::parse(text.parse().unwrap_or_default(), &[], &mut mistakes);
             let refusal = mistakes.or(()).err().map(|error| error.to_string());

@@ -11,6 +11,20 @@ pub(crate) enum Synonym {
     Limit,
 }
 
+/// Names of the answer in expressions of other libraries.
+pub(crate) const ANSWERS: [&str; 10] = [
+    "result",
+    "response",
+    "answer",
+    "returned",
+    "output",
+    "ret",
+    "res",
+    "return_value",
+    "retval",
+    "reply",
+];
+
 const RETRIES: &str = "`wait = \"300ms\"` is how long a duplicate waits for the answer, in place of retries and their \
                        interval; `#[idempotent]` does not call again, its caller does, with the same key: \
                        `for _ in 0..3 { if create_order(req).await.is_ok() { break; } }`";

@@ -7,11 +7,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{BinOp, Expr, LitStr, Pat, UnOp, parse_quote};
 
 use crate::source::source;
-use crate::synonyms::snake_case;
-
-/// Names of the answer in other libraries.
-const ANSWERS: [&str; 9] =
-    ["result", "value", "response", "answer", "returned", "res", "ret", "output", "it"];
+use crate::synonyms::{ANSWERS, snake_case};
 
 /// The function for a condition with this name and text, if the text is one on the answer.
 pub(super) fn retention(name: &str, text: Option<&str>, parameters: &[String]) -> Option<String> {
@@ -25,7 +21,7 @@ pub(super) fn retention(name: &str, text: Option<&str>, parameters: &[String]) -
         // A function that is given the value.
         Expr::Path(path) if !is_answer(&path) => parse_quote!(#path(value)),
         _ if is_known_before(text, parameters) => return None,
-        condition => OfValue::read(condition, &ANSWERS)?,
+        condition => OfValue::read(condition, &[&ANSWERS[..], &["value", "it"]].concat())?,
     };
     let condition = source(&condition).replace("!= ", " != ");
     let condition = condition.replace("! ", "!").replace("* value", "*value");

@@ -80,7 +80,7 @@ fn lease_within_bounds(args: &Args, millis: u64) -> String {
     }
 }
 
-/// Help for a `max_run` shorter than `lease`: a lease of a third, which is renewed.
+/// Help for a `max_run` shorter than `lease`: the two exchanged, or a lease of a third, which is renewed.
 fn lease_within_run(lease: u64, max_run: u64) -> String {
     let as_long = format!("`max_run = \"{}\"`", text(lease));
     let third = match max_run / 3 {
@@ -90,10 +90,11 @@ fn lease_within_run(lease: u64, max_run: u64) -> String {
     if third < *LEASES.start() {
         return format!("at least as long: {as_long}");
     }
-    let (third, max_run) = (text(third), text(max_run));
+    let (third, max_run, lease) = (text(third), text(max_run), text(lease));
     format!(
-        "for a limit of `{max_run}`, a shorter lease, which is renewed up to it: `lease = \"{third}\", \
-         max_run = \"{max_run}\"`; for the lease as it is: {as_long}"
+        "for a lease of `{max_run}`, which is renewed up to `{lease}`: `lease = \"{max_run}\", \
+         max_run = \"{lease}\"`; for a limit of `{max_run}`: `lease = \"{third}\", max_run = \"{max_run}\"`; for the \
+         lease as it is: {as_long}"
     )
 }
 

@@ -85,7 +85,9 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
             let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
             let listed = match borrowed.as_deref().or(near) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("add a parameter `{wanted}: &mut sqlx::PgConnection`; {CRATES}"),
+                None => format!(
+                    "remove `{name}`; or add a parameter `{wanted}: &mut sqlx::PgConnection`; {CRATES}"
+                ),
             };
             if bound_in(function.user_body(), &wanted.to_string()).is_some() {
                 let what =

@@ -61,7 +61,9 @@ hooks! {
         message = "`final_errors` takes a function from `&{E}` to `bool`",
         label = "this is `{Self}`",
         note = "it gets the error by reference, and is not async: `fn(&{E}) -> bool`, with `*error` where its body \
-                compares"
+                compares",
+        note = "for a function that returns something else, add one that calls it: `final_errors = is_final`, with \
+                `fn is_final(error: &{E}) -> bool {{ .. }}`"
     )]
     IsFinal: fn(&E) -> bool;
 

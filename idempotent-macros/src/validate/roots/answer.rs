@@ -5,21 +5,8 @@ use syn::Expr;
 
 use crate::key::ANSWER;
 use crate::source::source;
+use crate::synonyms::ANSWERS;
 use crate::words::fields_of;
-
-/// Names of the answer in other libraries.
-const NAMES: [&str; 10] = [
-    "result",
-    "response",
-    "answer",
-    "returned",
-    "output",
-    "ret",
-    "res",
-    "return_value",
-    "retval",
-    "reply",
-];
 
 impl super::Unknown<'_> {
     /// Help for a field of the answer: the parameter that it is made from, and no other one.
@@ -42,7 +29,7 @@ impl super::Unknown<'_> {
 
 /// Returns `true` for a name of the answer.
 pub(super) fn is_named(name: &str) -> bool {
-    name == ANSWER || NAMES.contains(&name)
+    name == ANSWER || ANSWERS.contains(&name)
 }
 
 /// The path that the body puts into `field` of a struct: `req.order_id` for `Order { id: req.order_id }`. Without
