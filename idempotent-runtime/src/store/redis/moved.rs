@@ -9,8 +9,8 @@
 //! one message: the script never finds there what another caller has set.
 //!
 //! If the server refuses any of that, nothing was replaced, and the script gets the record after all. A transaction whose
-//! `EXEC` is refused is discarded, also by a server that lets a user begin and not end one. Where `EXEC` is unknown, or a
-//! proxy refuses it, the transaction is left with its connection.
+//! `EXEC` is refused is discarded, also by a server that lets a user begin and not end one. A connection on which `EXEC` is
+//! unknown, or refused by a proxy, is not used again.
 
 use super::answers::Written;
 use super::error::{Failure, unexpected};
