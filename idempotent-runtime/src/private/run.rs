@@ -71,6 +71,10 @@ where
 ///
 /// For a body that is not `Send`, the compiler tells which of its values is not, and no trait of ours can add to that.
 /// It shows the name of this function, the line with the bound, and one line between them, each cut off at its end.
+#[expect(
+    clippy::multiple_bound_locations,
+    reason = "the compiler shows the line with `Send`, which has to be short"
+)]
 pub fn detached_body_must_be_send<
     'a, // `T: Send + 'static` for a type parameter; drop guards before `.await`; or remove `detach`
     F: Send, // `std::sync::Arc` for `Rc`; `std::sync::Mutex` with `.lock().unwrap()` for `RefCell`
