@@ -218,6 +218,26 @@ async fn a_connection_does_not_stay_in_a_transaction_that_cannot_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_goes_away_leaves_no_connection_in_a_transaction() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &["--rename-command", "EXEC", ""]).await;
+        let process = quiet(&site).await;
+        let held = Gate::new();
+        let is_transaction = |command: &Command| command.name() == "MULTI";
+        process.proxy.fault_always(is_transaction, Fault::HoldRequest(held.clone()));
+        tokio::select! {
+            // A server that swaps by one command.
+            answer = call(&process, "k", 'a', async {}) => assert_eq!(answer.unwrap(), large('a')),
+            () = until_async(async || held.held() > 0) => {}
+        }
+        held.open();
+        site.until_state("k", State::Succeeded).await;
+        assert_eq!(call(&process, "l", 'b', async {}).await.unwrap(), large('b'));
+        process.ends_clean().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_moves_no_large_answers_is_asked_once() {
     for binary in binaries() {
         let without_end = ["ACL", "SETUSER", "default", "-exec"];

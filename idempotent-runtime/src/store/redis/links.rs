@@ -210,6 +210,13 @@ impl Future for Commanded<'_> {
     }
 }
 
+/// The answers to a transaction.
+pub(super) struct Transacted {
+    pub(super) answers: Vec<Result<Value, Failed>>,
+    /// The connection that it was sent on.
+    pub(super) made: Made,
+}
+
 impl Links {
     pub(super) fn new(target: Target, timeouts: Timeouts, eviction: Eviction) -> Arc<Self> {
         Arc::new(Self {
@@ -289,6 +296,15 @@ impl Links {
         self: &Arc<Self>,
         pipeline: &Pipeline,
     ) -> Result<Vec<Result<Value, Failed>>, Failed> {
+        Ok(self.transaction(pipeline).await?.answers)
+    }
+
+    /// Sends commands in one go that begin a transaction and end it. If it may not have ended, the connection has to be
+    /// [left](Self::leave).
+    pub(super) async fn transaction(
+        self: &Arc<Self>,
+        pipeline: &Pipeline,
+    ) -> Result<Transacted, Failed> {
         let current = self.current().await?;
         let mut connection = current.connection.clone();
         let answers = {
@@ -302,7 +318,8 @@ impl Links {
             return Err(Failed::Answered(unexpected("a pipeline")));
         }
         let each = answers.into_iter().map(Value::extract_error);
-        Ok(each.map(|answer| answer.map_err(failed)).collect())
+        let answers = each.map(|answer| answer.map_err(failed)).collect();
+        Ok(Transacted { answers, made: current.made })
     }
 
     /// The answer, unless the master that it is expected of is replaced before.
@@ -353,11 +370,10 @@ impl Links {
         }
     }
 
-    /// Does without the connection of this runtime from now on: a transaction that was begun on it may not have ended.
-    pub(super) fn leave(&self) {
-        let Ok(handle) = Handle::try_current() else { return };
-        if let Some(link) = self.by_runtime.load().get(&handle.id()) {
-            link.discard_if(|_| true);
+    /// Does without a connection from now on: a transaction that was begun on it may not have ended.
+    pub(super) fn leave(&self, made: Made) {
+        if let Some((link, _)) = self.link_of(made) {
+            link.discard(made);
         }
     }
 
