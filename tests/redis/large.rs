@@ -7,7 +7,7 @@ use std::time::Duration;
 use support::proxy::{Command, Fault, Gate, Proxy};
 use support::redis::{RedisServer, binaries};
 use support::until_async;
-use tokio::sync::oneshot;
+use tokio::sync::{Barrier, oneshot};
 
 /// Longer than any test takes: nothing is polled, renewed or sent again meanwhile.
 const LONG: Duration = Duration::from_secs(120);
@@ -233,6 +233,24 @@ async fn a_caller_that_goes_away_leaves_no_connection_in_a_transaction() {
         held.open();
         site.until_state("k", State::Succeeded).await;
         assert_eq!(call(&process, "l", 'b', async {}).await.unwrap(), large('b'));
+        process.ends_clean().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_transactions_that_cannot_end_are_both_made_up_for() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &["--rename-command", "EXEC", ""]).await;
+        let process = quiet(&site).await;
+        let both = Barrier::new(2);
+        let answer = async |key: &str| {
+            let body = async {
+                both.wait().await;
+                Ok::<_, Error>(large('a'))
+            };
+            process.op(key).run_detailed(body).await.unwrap().recorded
+        };
+        assert_eq!(tokio::join!(answer("k"), answer("l")), (Recorded::Yes, Recorded::Yes));
         process.ends_clean().await;
     }
 }

@@ -120,6 +120,12 @@ impl Server {
             (Err(begun), Err(_)) => {
                 let [_, moved, _] = queued;
                 match moved {
+                    // Queued by the transaction of another message, which did not end.
+                    Ok(Value::SimpleString(_)) => {
+                        self.features.without_moves();
+                        self.links.leave(made);
+                        Ended::Refused(begun.failure())
+                    }
                     Ok(answer) => {
                         self.features.without_moves();
                         Ended::Answered(answer)
