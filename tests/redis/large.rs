@@ -256,6 +256,25 @@ async fn two_transactions_that_cannot_end_are_both_made_up_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_another_program_uses_does_not_end_the_moves() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let process = quiet(&site).await;
+        let taken = async {
+            site.command(&["DEL", &name("k")]).await;
+            site.command(&["LPUSH", &name("k"), "job"]).await;
+        };
+        drop(call(&process, "k", 'a', taken).await);
+        let is_transaction = |command: &Command| command.name() == "MULTI";
+        let before = process.proxy.sent(is_transaction).len();
+        let connections = process.proxy.connections();
+        assert_eq!(call(&process, "l", 'b', async {}).await.unwrap(), large('b'));
+        assert_eq!(process.proxy.sent(is_transaction).len(), 2 * before);
+        assert_eq!(process.proxy.connections(), connections);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_moves_no_large_answers_is_asked_once() {
     for binary in binaries() {
         let without_end = ["ACL", "SETUSER", "default", "-exec"];

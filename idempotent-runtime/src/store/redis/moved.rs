@@ -108,7 +108,9 @@ impl Server {
             // One that was refused when it was queued says more than the end. One that failed later was the only one
             // to fail, or the script could not rename what was not there.
             (Ok(_), Err(ended)) => {
-                if !ended.is_discarded() && ended.failure() != Failure::NoScript {
+                let has_ended = ended.is_discarded()
+                    || matches!(ended.failure(), Failure::NoScript | Failure::WrongType);
+                if !has_ended {
                     // Without `EXEC`, a server goes on queueing all that comes on this connection.
                     self.features.without_moves();
                     self.links.leave(made);
