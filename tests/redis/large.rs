@@ -1,6 +1,6 @@
 //! Large answers, which are not given to scripts.
 
-use crate::site::{Process, Site, name, strong};
+use crate::site::{Process, Site, name, short, strong};
 use idempotent_runtime::store::{RedisStore, State};
 use idempotent_runtime::{Error, ErrorKind, Idempotency, Recorded};
 use std::time::Duration;
@@ -233,6 +233,26 @@ async fn a_caller_that_goes_away_leaves_no_connection_in_a_transaction() {
         held.open();
         site.until_state("k", State::Succeeded).await;
         assert_eq!(call(&process, "l", 'b', async {}).await.unwrap(), large('b'));
+        process.ends_clean().await;
+    }
+}
+
+/// Its end is refused after the lease, when nothing waits for it any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_recovers_from_a_transaction_whose_refusal_came_too_late() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &["--rename-command", "EXEC", ""]).await;
+        let process = site.process_with(LONG, short()).await;
+        let held = Gate::new();
+        let is_transaction = |command: &Command| command.name() == "MULTI";
+        process.proxy.fault_at(1, is_transaction, Fault::HoldRequest(held.clone()));
+        let run = async { Ok::<_, Error>(large('a')) };
+        drop(process.op("k").run_detailed(run).await.unwrap());
+        site.until_state("k", State::Succeeded).await;
+        held.open();
+        for key in ["l", "m"] {
+            assert_eq!(call(&process, key, 'b', async {}).await.unwrap(), large('b'));
+        }
         process.ends_clean().await;
     }
 }

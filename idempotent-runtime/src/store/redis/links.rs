@@ -203,7 +203,7 @@ impl Future for Commanded<'_> {
         match self.get_mut() {
             Self::AtOnce { links, made, sent } => Pin::new(sent).poll(context).map(|answer| {
                 let answer = answer.and_then(Value::extract_error);
-                answer.map_err(|error| links.failed(*made, error))
+                links.unless_queued(*made, answer.map_err(|error| links.failed(*made, error)))
             }),
             Self::Otherwise(answer) => answer.as_mut().poll(context),
         }
@@ -288,7 +288,8 @@ impl Links {
             let answer = pin!(self.unless_replaced(current.generation, sent));
             paused::hold(self.timeouts.response, answer).await
         };
-        answer.map_err(|error| self.failed(current.made, error))
+        let answer = answer.map_err(|error| self.failed(current.made, error));
+        self.unless_queued(current.made, answer)
     }
 
     /// Sends many commands in one go. Each has its own answer; the error is that of all of them.
@@ -296,7 +297,8 @@ impl Links {
         self: &Arc<Self>,
         pipeline: &Pipeline,
     ) -> Result<Vec<Result<Value, Failed>>, Failed> {
-        Ok(self.transaction(pipeline).await?.answers)
+        let Transacted { answers, made } = self.transaction(pipeline).await?;
+        Ok(answers.into_iter().map(|answer| self.unless_queued(made, answer)).collect())
     }
 
     /// Sends commands in one go that begin a transaction and end it. If it may not have ended, the connection has to be
@@ -367,6 +369,19 @@ impl Links {
     fn drop_connections(&self, ends: impl Fn(&Current) -> bool) {
         for link in self.by_runtime.load().values() {
             link.discard_if(&ends);
+        }
+    }
+
+    /// The answer to a command outside of a transaction, unless it was queued: then one that was begun before could not
+    /// end, and nothing has waited for its refusal.
+    fn unless_queued(&self, made: Made, answer: Result<Value, Failed>) -> Result<Value, Failed> {
+        match answer {
+            Ok(Value::SimpleString(text)) if text == "QUEUED" => {
+                self.leave(made);
+                let text = "redis: a transaction that could not end has queued the command";
+                Err(Failed::Answered(StoreError::new(StoreErrorKind::Unavailable, text)))
+            }
+            answer => answer,
         }
     }
 
