@@ -144,7 +144,6 @@ where
             Ok(body) => body,
             Err(unread) => return refuse(call, &unread.problem("keyed requests"), &parts),
         };
-        let may_start = settings.may_start_handlers();
         // In a block, so that what ends with it is not kept in the future of the handler.
         let (new_key, mut operation) = {
             let identity = Identity::of(&settings, &parts, &key, scope.as_deref());
@@ -165,6 +164,8 @@ where
             }
         };
         call.hand_over();
+        // Asked after the quota, which waits for the store.
+        let may_start = settings.may_start_handlers();
         if !may_start {
             operation = operation.repeats_only();
         }

@@ -315,3 +315,26 @@ async fn a_key_that_is_refused_while_too_many_handlers_are_orphaned_does_not_cou
         is_over(&server.post("/orders", "4").await);
     }
 }
+
+#[tokio::test]
+async fn a_handler_that_is_orphaned_while_a_record_is_looked_at_keeps_the_next_one_away() {
+    for bench in both().await {
+        let (gate, departures) = (Gate::shut(), Departures::default());
+        let (neighbour, store) = bench.neighbour().await;
+        let layer = IdempotencyLayer::new(&neighbour, "shop").max_orphaned_handlers(1);
+        let router = counted(&bench.ledger, held(&gate)).layer(layer.new_keys_per_scope(2, HOUR));
+        let server = serve(departures.watch(router)).await;
+        let client = tokio::spawn(send(server.keyed("/orders", "gone")));
+        until(|| bench.runs() == 1).await;
+        let looked = store.hold(Verb::Get);
+        let refused = tokio::spawn(send(server.keyed("/orders", "k")));
+        looked.arrived(1).await;
+        client.abort();
+        until(|| departures.count() == 1).await;
+        looked.open();
+        until(|| refused.is_finished()).await;
+        refused.await.unwrap().is_problem(503, problem::OVERLOADED.code());
+        gate.admit(1);
+        until(|| neighbour.in_flight() == 0).await;
+    }
+}

@@ -1,13 +1,13 @@
 //! Large answers, which are not given to scripts.
 
-use crate::site::{Process, Site, name, strong};
+use crate::site::{Process, Site, name, short, strong};
 use idempotent_runtime::store::{RedisStore, State};
 use idempotent_runtime::{Error, ErrorKind, Idempotency, Recorded};
 use std::time::Duration;
 use support::proxy::{Command, Fault, Gate, Proxy};
 use support::redis::{RedisServer, binaries};
 use support::until_async;
-use tokio::sync::oneshot;
+use tokio::sync::{Barrier, oneshot};
 
 /// Longer than any test takes: nothing is polled, renewed or sent again meanwhile.
 const LONG: Duration = Duration::from_secs(120);
@@ -214,6 +214,83 @@ async fn a_connection_does_not_stay_in_a_transaction_that_cannot_end() {
             two_answers(&process).await;
             process.ends_clean().await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_that_goes_away_leaves_no_connection_in_a_transaction() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &["--rename-command", "EXEC", ""]).await;
+        let process = quiet(&site).await;
+        let held = Gate::new();
+        let is_transaction = |command: &Command| command.name() == "MULTI";
+        process.proxy.fault_always(is_transaction, Fault::HoldRequest(held.clone()));
+        tokio::select! {
+            // A server that swaps by one command.
+            answer = call(&process, "k", 'a', async {}) => assert_eq!(answer.unwrap(), large('a')),
+            () = until_async(async || held.held() > 0) => {}
+        }
+        held.open();
+        site.until_state("k", State::Succeeded).await;
+        assert_eq!(call(&process, "l", 'b', async {}).await.unwrap(), large('b'));
+        process.ends_clean().await;
+    }
+}
+
+/// Its end is refused after the lease, when nothing waits for it any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_recovers_from_a_transaction_whose_refusal_came_too_late() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &["--rename-command", "EXEC", ""]).await;
+        let process = site.process_with(LONG, short()).await;
+        let held = Gate::new();
+        let is_transaction = |command: &Command| command.name() == "MULTI";
+        process.proxy.fault_at(1, is_transaction, Fault::HoldRequest(held.clone()));
+        let run = async { Ok::<_, Error>(large('a')) };
+        drop(process.op("k").run_detailed(run).await.unwrap());
+        site.until_state("k", State::Succeeded).await;
+        held.open();
+        for key in ["l", "m"] {
+            assert_eq!(call(&process, key, 'b', async {}).await.unwrap(), large('b'));
+        }
+        process.ends_clean().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_transactions_that_cannot_end_are_both_made_up_for() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &["--rename-command", "EXEC", ""]).await;
+        let process = quiet(&site).await;
+        let both = Barrier::new(2);
+        let answer = async |key: &str| {
+            let body = async {
+                both.wait().await;
+                Ok::<_, Error>(large('a'))
+            };
+            process.op(key).run_detailed(body).await.unwrap().recorded
+        };
+        assert_eq!(tokio::join!(answer("k"), answer("l")), (Recorded::Yes, Recorded::Yes));
+        process.ends_clean().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_another_program_uses_does_not_end_the_moves() {
+    for binary in binaries() {
+        let site = Site::start_with(&binary, &[]).await;
+        let process = quiet(&site).await;
+        let taken = async {
+            site.command(&["DEL", &name("k")]).await;
+            site.command(&["LPUSH", &name("k"), "job"]).await;
+        };
+        drop(call(&process, "k", 'a', taken).await);
+        let is_transaction = |command: &Command| command.name() == "MULTI";
+        let before = process.proxy.sent(is_transaction).len();
+        let connections = process.proxy.connections();
+        assert_eq!(call(&process, "l", 'b', async {}).await.unwrap(), large('b'));
+        assert_eq!(process.proxy.sent(is_transaction).len(), 2 * before);
+        assert_eq!(process.proxy.connections(), connections);
     }
 }
 

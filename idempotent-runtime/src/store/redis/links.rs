@@ -203,11 +203,18 @@ impl Future for Commanded<'_> {
         match self.get_mut() {
             Self::AtOnce { links, made, sent } => Pin::new(sent).poll(context).map(|answer| {
                 let answer = answer.and_then(Value::extract_error);
-                answer.map_err(|error| links.failed(*made, error))
+                links.unless_queued(*made, answer.map_err(|error| links.failed(*made, error)))
             }),
             Self::Otherwise(answer) => answer.as_mut().poll(context),
         }
     }
+}
+
+/// The answers to a transaction.
+pub(super) struct Transacted {
+    pub(super) answers: Vec<Result<Value, Failed>>,
+    /// The connection that it was sent on.
+    pub(super) made: Made,
 }
 
 impl Links {
@@ -281,7 +288,8 @@ impl Links {
             let answer = pin!(self.unless_replaced(current.generation, sent));
             paused::hold(self.timeouts.response, answer).await
         };
-        answer.map_err(|error| self.failed(current.made, error))
+        let answer = answer.map_err(|error| self.failed(current.made, error));
+        self.unless_queued(current.made, answer)
     }
 
     /// Sends many commands in one go. Each has its own answer; the error is that of all of them.
@@ -289,6 +297,16 @@ impl Links {
         self: &Arc<Self>,
         pipeline: &Pipeline,
     ) -> Result<Vec<Result<Value, Failed>>, Failed> {
+        let Transacted { answers, made } = self.transaction(pipeline).await?;
+        Ok(answers.into_iter().map(|answer| self.unless_queued(made, answer)).collect())
+    }
+
+    /// Sends commands in one go that begin a transaction and end it. If it may not have ended, the connection has to be
+    /// [left](Self::leave).
+    pub(super) async fn transaction(
+        self: &Arc<Self>,
+        pipeline: &Pipeline,
+    ) -> Result<Transacted, Failed> {
         let current = self.current().await?;
         let mut connection = current.connection.clone();
         let answers = {
@@ -302,7 +320,8 @@ impl Links {
             return Err(Failed::Answered(unexpected("a pipeline")));
         }
         let each = answers.into_iter().map(Value::extract_error);
-        Ok(each.map(|answer| answer.map_err(failed)).collect())
+        let answers = each.map(|answer| answer.map_err(failed)).collect();
+        Ok(Transacted { answers, made: current.made })
     }
 
     /// The answer, unless the master that it is expected of is replaced before.
@@ -353,11 +372,23 @@ impl Links {
         }
     }
 
-    /// Does without the connection of this runtime from now on: a transaction that was begun on it may not have ended.
-    pub(super) fn leave(&self) {
-        let Ok(handle) = Handle::try_current() else { return };
-        if let Some(link) = self.by_runtime.load().get(&handle.id()) {
-            link.discard_if(|_| true);
+    /// The answer to a command outside of a transaction, unless it was queued: then one that was begun before could not
+    /// end, and nothing has waited for its refusal.
+    fn unless_queued(&self, made: Made, answer: Result<Value, Failed>) -> Result<Value, Failed> {
+        match answer {
+            Ok(Value::SimpleString(text)) if text == "QUEUED" => {
+                self.leave(made);
+                let text = "redis: a transaction that could not end has queued the command";
+                Err(Failed::Answered(StoreError::new(StoreErrorKind::Unavailable, text)))
+            }
+            answer => answer,
+        }
+    }
+
+    /// Does without a connection from now on: a transaction that was begun on it may not have ended.
+    pub(super) fn leave(&self, made: Made) {
+        if let Some((link, _)) = self.link_of(made) {
+            link.discard(made);
         }
     }
 

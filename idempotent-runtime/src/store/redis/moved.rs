@@ -14,7 +14,7 @@
 
 use super::answers::Written;
 use super::error::{Failure, unexpected};
-use super::links::Failed;
+use super::links::{Failed, Transacted};
 use super::name::Name;
 use super::script;
 use super::server::Server;
@@ -95,7 +95,8 @@ impl Server {
             By::Text => script::SWAP.by_text(&arguments),
         });
         pipeline.cmd("DEL").arg(&beside).cmd("EXEC");
-        let mut answers = self.links.pipeline(&pipeline).await?.into_iter();
+        let Transacted { answers, made } = self.links.transaction(&pipeline).await?;
+        let mut answers = answers.into_iter();
         let mut answer = || answers.next().unwrap_or(Ok(Value::Nil));
         let (begun, queued, ended) = (answer(), [answer(), answer(), answer()], answer());
         Ok(match (begun, ended) {
@@ -107,10 +108,12 @@ impl Server {
             // One that was refused when it was queued says more than the end. One that failed later was the only one
             // to fail, or the script could not rename what was not there.
             (Ok(_), Err(ended)) => {
-                if !ended.is_discarded() && ended.failure() != Failure::NoScript {
+                let has_ended = ended.is_discarded()
+                    || matches!(ended.failure(), Failure::NoScript | Failure::WrongType);
+                if !has_ended {
                     // Without `EXEC`, a server goes on queueing all that comes on this connection.
                     self.features.without_moves();
-                    self.links.leave();
+                    self.links.leave(made);
                 }
                 let refused = queued.into_iter().find_map(Result::err).unwrap_or(ended);
                 self.refused(&refused)
@@ -119,6 +122,12 @@ impl Server {
             (Err(begun), Err(_)) => {
                 let [_, moved, _] = queued;
                 match moved {
+                    // Queued by the transaction of another message, which did not end.
+                    Ok(Value::SimpleString(_)) => {
+                        self.features.without_moves();
+                        self.links.leave(made);
+                        Ended::Refused(begun.failure())
+                    }
                     Ok(answer) => {
                         self.features.without_moves();
                         Ended::Answered(answer)
