@@ -11,7 +11,7 @@ use syn::ext::IdentExt;
 use syn::{Data, DeriveInput, Fields, FieldsNamed, Path, Variant, parse_quote};
 
 use self::fields::{kept_fields, names_in};
-use self::options::TypeOptions;
+use self::options::{TypeOptions, variant_name};
 use crate::mistake::{Mistakes, mistake};
 use crate::source::signature_source;
 
@@ -118,7 +118,10 @@ fn encode_struct(
                     "leave it out of the key, and remove `KeyPart` from its derives; a key that is the same in \
                          every call is `key = const \"nightly\"`"
                 }
-                false => "remove `#[key_part(skip)]` from a field that tells two values apart",
+                false => {
+                    "remove `#[key_part(skip)]` from a field that tells two values apart; or leave it out of the key, which \
+                     is then the same in every call: `key = const \"nightly\"`"
+                }
             };
             mistakes.push(mistake(name, what, help));
             TokenStream::new()
@@ -137,21 +140,39 @@ fn encode_struct(
 
 fn encode_enum(runtime: &Path, variants: &[&Variant], mistakes: &mut Mistakes) -> TokenStream {
     let span = Span::mixed_site();
-    let arms: Vec<_> =
-        variants.iter().map(|variant| encode_variant(runtime, variant, mistakes)).collect();
+    let mut names = Vec::new();
+    for variant in variants {
+        let own = variant.ident.unraw().to_string();
+        let renamed = mistakes.take(variant_name(&variant.attrs)).flatten();
+        names.push(renamed.map_or(own, |name| name.value()));
+    }
+    let mut arms = Vec::new();
+    for (at, (variant, name)) in variants.iter().zip(&names).enumerate() {
+        if let Some(first) = names[..at].iter().position(|known| known == name) {
+            let first = &variants[first].ident;
+            let what = format!("`{first}` and `{}` are both `{name}` in a key", variant.ident);
+            let help = "give each variant a name of its own";
+            mistakes.push(mistake(&variant.ident, what, help));
+        }
+        arms.push(encode_variant(runtime, variant, name, mistakes));
+    }
     match arms.as_slice() {
         [] => quote_spanned!(span=> match *self {}),
         _ => quote_spanned!(span=> match self { #(#arms)* }),
     }
 }
 
-fn encode_variant(runtime: &Path, variant: &Variant, mistakes: &mut Mistakes) -> TokenStream {
+fn encode_variant(
+    runtime: &Path,
+    variant: &Variant,
+    name: &str,
+    mistakes: &mut Mistakes,
+) -> TokenStream {
     let span = Span::mixed_site();
     let key = hidden("key");
     let kept = kept_fields(runtime, &variant.fields, mistakes);
     let parts = kept.iter().map(|field| field.part(&field.binding().to_token_stream()));
     let ident = &variant.ident;
-    let name = ident.unraw().to_string();
     let pattern = match &variant.fields {
         Fields::Unit => quote_spanned!(span=> Self::#ident),
         Fields::Named(all) => {

@@ -68,7 +68,8 @@ impl Function {
                     &sig.ident,
                     format!("`{}` has no body to run", sig.ident),
                     format!(
-                        "put `#[idempotent({})]` on the function in the `impl` block",
+                        "put `#[idempotent({})]` on the function in the `impl` block; in each one of several with a \
+                         `name` of its own",
                         source(arguments)
                     ),
                 )

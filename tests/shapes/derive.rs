@@ -27,6 +27,7 @@ enum Payment {
         r#type: String,
         number: u64,
     },
+    #[key_part(rename = "Wire")]
     Transfer(OrderId, #[key_part(skip)] f64, bool),
     #[deprecated]
     Cash,

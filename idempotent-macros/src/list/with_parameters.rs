@@ -121,7 +121,7 @@ fn is_parameter(word: &str, parameters: &[String]) -> bool {
     parameters.iter().any(|parameter| parameter == word)
 }
 
-/// `key = "order-{}", id`, as in `println!`: takes the values, and puts them into the template.
+/// `key = "order-{}", id`, as in `println!`, and `key = "order-%d", id`: takes the values, and puts them into the template.
 pub(super) fn positional(
     input: ParseStream<'_>,
     before: Option<&Meta>,
@@ -130,10 +130,16 @@ pub(super) fn positional(
     let (name, text) = quoted(before?)?;
     let argument = args::find(&name.to_string())?;
     let value = text.value();
-    let mut pieces = value.split("{}");
-    if !(argument.is_key || argument.is_text) || pieces.clone().count() < 2 {
+    let holes = ["{}", "%s", "%d", "%v"];
+    let first = holes
+        .into_iter()
+        .filter(|hole| value.contains(hole))
+        .min_by_key(|hole| value.find(hole))?;
+    if !(argument.is_key || argument.is_text) {
         return None;
     }
+    let value = holes.iter().fold(value, |value, hole| value.replace(hole, "{}"));
+    let mut pieces = value.split("{}");
     let mut template = pieces.next()?.to_owned();
     let ahead = input.fork();
     let mut written = format!("{name} = {}", source(text));
@@ -144,11 +150,11 @@ pub(super) fn positional(
         let _ = ahead.parse::<Token![,]>();
     }
     // The same again, on the input itself.
-    for _ in 1..value.split("{}").count() {
+    for _ in value.matches("{}") {
         bare(input, parameters);
         let _ = input.parse::<Token![,]>();
     }
-    let what = "`{}` does not name a parameter";
+    let what = format!("`{first}` does not name a parameter");
     let help = format!("`{name} = \"{template}\"` in place of `{written}`");
     Some(mistake(text, what, help))
 }

@@ -2,13 +2,13 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Attribute, FnArg};
+use syn::{Attribute, FnArg, ReturnType};
 
 use crate::args::{self, Args};
 use crate::function::{Function, mark};
 use crate::list;
 use crate::mistake::{Mistakes, mistake};
-use crate::source::source;
+use crate::source::{source, type_source};
 
 /// Refuses doc comments on parameters, and `#[key]`, as other languages mark the key.
 ///
@@ -64,26 +64,55 @@ fn is_given(name: &str, args: &Args) -> bool {
     }
 }
 
-/// Help for a second attribute: both in one.
-pub(super) fn merged(first: &TokenStream, second: &Attribute) -> String {
+/// Help for a second attribute: both in one, or a second function for a second limit.
+pub(super) fn merged(first: &TokenStream, second: &Attribute, function: &Function) -> String {
     let second = match second.meta.require_list() {
         Ok(list) => list.tokens.clone(),
         Err(_) => TokenStream::new(),
     };
     let mut all = arguments(first.clone());
-    for (name, value) in arguments(second) {
+    let (mut keys_differ, mut others_differ) = (false, false);
+    for (name, value) in arguments(second.clone()) {
         let is_key = args::find(&name).is_some_and(|argument| argument.is_key);
         match all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) if is_key && *known != value => {
+                keys_differ = true;
                 let (Some(one), Some(two)) = (parts(known), parts(&value)) else { continue };
                 *known = format!(" = \"({one}, {two})\"");
             }
-            Some(_) => {}
+            Some((_, known)) => others_differ |= *known != value,
             None => all.push((name, value)),
         }
     }
+    if keys_differ && others_differ {
+        return format!("for a second limit, {}", second_function(&second, function));
+    }
     let all: Vec<_> = all.into_iter().map(|(name, value)| name + &value).collect();
     format!("put all arguments into one: `#[idempotent({})]`", all.join(", "))
+}
+
+/// A function with a limit of its own, which calls this one.
+fn second_function(arguments: &TokenStream, function: &Function) -> String {
+    let (name, arguments) = (&function.sig.ident, source(arguments));
+    let (mut receiver, mut values) = ("", Vec::new());
+    for input in &function.sig.inputs {
+        match input {
+            FnArg::Receiver(_) => receiver = "self.",
+            FnArg::Typed(typed) => values.push(source(&typed.pat)),
+        }
+    }
+    let is_word = |value: &String| value.chars().all(|c| c.is_alphanumeric() || c == '_');
+    match (&function.sig.output, values.iter().all(is_word)) {
+        (ReturnType::Type(_, returns), true) => {
+            let head = function.head(Some(&type_source(returns)));
+            let head = head.replacen(&format!("fn {name}"), &format!("fn limited_{name}"), 1);
+            format!(
+                "a function that calls this one: `#[idempotent({arguments})] {head} {{ {receiver}{name}({}).await }}`",
+                values.join(", ")
+            )
+        }
+        _ => format!("put `#[idempotent({arguments})]` on a function that calls this one"),
+    }
 }
 
 /// The names of the arguments, and what follows each.

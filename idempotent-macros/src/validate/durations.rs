@@ -6,9 +6,9 @@ use syn::Expr;
 
 use super::constants;
 use crate::args::{self, Args};
-use crate::function::Function;
+use crate::function::{Function, written_types};
 use crate::mistake::{Mistakes, mistake};
-use crate::source::source;
+use crate::source::{source, type_source};
 use crate::value::{Given, Length, Wait, configured, shortest_millis};
 
 /// The shortest lease that can be renewed in time, and the longest one, in milliseconds. The site
@@ -41,9 +41,8 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         let what = format!("`{name}` is a constant, and cannot read the parameter `{parameter}`");
         let help = match name == "expire" {
             true => format!(
-                "`expire = \"5m\"`; or choose it from the value: `expire_with = retention`, with \
-                 `fn retention(value: &Order) -> std::time::Duration {{ \
-                 std::time::Duration::from_secs(300) }}`; {}",
+                "`expire = \"5m\"`; {}; {}",
+                from_the_value(parameter, function),
                 configured(name, "retention")
             ),
             false => {
@@ -55,6 +54,28 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         };
         mistakes.push(mistake(parameter, what, help));
     }
+}
+
+/// Help for a retention that each call chooses: the parameter becomes part of the value.
+fn from_the_value(parameter: &Ident, function: &Function) -> String {
+    let ty = function.type_of(parameter).map(type_source);
+    let read = match ty.as_deref() {
+        Some("u64") => "std::time::Duration::from_secs(value.1)",
+        Some("u8" | "u16" | "u32") => "std::time::Duration::from_secs(value.1.into())",
+        Some("Duration" | "std::time::Duration") => "value.1",
+        _ => {
+            return "or choose it from the value: `expire_with = retention`, with \
+                    `fn retention(value: &Order) -> std::time::Duration { std::time::Duration::from_secs(300) }`"
+                .to_owned();
+        }
+    };
+    let returns = function.returns();
+    let value = written_types(&returns).0.map_or_else(|| "Order".to_owned(), type_source);
+    let both = format!("({value}, {})", ty.unwrap_or_default());
+    format!(
+        "or return `{parameter}` beside the value, as `{both}`: `expire_with = retention`, with \
+         `fn retention(value: &{both}) -> std::time::Duration {{ {read} }}`"
+    )
 }
 
 /// Help for a lease of `millis`, which is too short or too long: the same number with another unit, or the

@@ -18,7 +18,7 @@ pub(super) fn validate(function: &Function, written: &TokenStream) -> syn::Resul
         .find(|attr| attr.path().segments.last().is_some_and(|last| last.ident == "idempotent"));
     if let Some(again) = again {
         let what = format!("`{name}` has `#[idempotent]` twice");
-        return Err(mistake(again.path(), what, attributes::merged(written, again)));
+        return Err(mistake(again.path(), what, attributes::merged(written, again, function)));
     }
     if let Some(token) = &sig.constness {
         let what = format!("`{name}` is a `const fn`, which cannot ask a store");

@@ -62,8 +62,8 @@ hooks! {
         label = "this is `{Self}`",
         note = "it gets the error by reference, and is not async: `fn(&{E}) -> bool`, with `*error` where its body \
                 compares",
-        note = "for a function that returns something else, add one that calls it: `final_errors = is_final`, with \
-                `fn is_final(error: &{E}) -> bool {{ .. }}`"
+        note = "for a function that takes or returns something else, add one that calls it: `final_errors = is_final`, \
+                with `fn is_final(error: &{E}) -> bool {{ .. }}`"
     )]
     IsFinal: fn(&E) -> bool;
 
@@ -74,6 +74,7 @@ hooks! {
         note = "it gets the value of `Ok` by reference, and is not async: `fn(&{T}) -> std::time::Duration`; one \
                 duration for all values belongs in `expire`",
         note = "a number of seconds becomes a duration with `std::time::Duration::from_secs(..)`",
+        note = "an error frees its key; those that `final_errors` names are kept for `expire`",
         note = "the request is out of reach: return what the function has to know of it as part of the value"
     )]
     Retention: fn(&T) -> Duration;
@@ -85,7 +86,7 @@ hooks! {
         note = "it gets the value of `Ok` by reference, and neither the `Result` nor the arguments of the call: \
                 `fn(&{T})`; return what it has to know of them as part of the value",
         note = "an `async fn` is not awaited: remove `async`, and put what awaits into `let value = value.clone(); \
-                tokio::spawn(async move {{ .. }});`"
+                tokio::spawn(async move {{ .. }});`, with `#[derive(Clone)]` on a type of your own"
     )]
     Replayed: fn(&T);
 }

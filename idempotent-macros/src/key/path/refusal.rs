@@ -219,6 +219,17 @@ impl Reader<'_> {
                     format!("`{name}` is a path, and not a closure that returns one"),
                     format!("`{}`", self.whole(&source(body))),
                 ),
+                Expr::Tuple(tuple)
+                    if tuple.elems.iter().all(|part| without_clone(part).is_some()) =>
+                {
+                    let parts: Vec<_> = tuple.elems.iter().filter_map(without_clone).collect();
+                    let what = format!("`{name}` is a tuple, and not a closure that returns one");
+                    mistake(
+                        closure,
+                        what,
+                        format!("`{}`", self.whole(&format!("({})", parts.join(", ")))),
+                    )
+                }
                 Expr::Macro(call) if formatted(&call.mac.tokens).is_some() => {
                     let what = format!("`{name}` cannot hold a closure");
                     mistake(closure, what, self.in_place_of_macro(&call.mac))
@@ -333,6 +344,18 @@ fn without_computation(binary: &syn::ExprBinary) -> Option<&Expr> {
     let is_path = |expr: &Expr| matches!(unwrap(expr), Expr::Path(_) | Expr::Field(_));
     match (&*binary.left, &*binary.right) {
         (path, fixed) | (fixed, path) if is_path(path) && literal(fixed).is_some() => Some(path),
+        _ => None,
+    }
+}
+
+/// A path of a tuple, without the copy that a key does not need: `event.source` for `event.source.clone()`.
+fn without_clone(part: &Expr) -> Option<String> {
+    match unwrap(part) {
+        Expr::MethodCall(call) if call.method == "clone" && call.args.is_empty() => {
+            without_clone(&call.receiver)
+        }
+        Expr::Reference(reference) => without_clone(&reference.expr),
+        part @ (Expr::Field(_) | Expr::Path(_) | Expr::MethodCall(_)) => Some(source(part)),
         _ => None,
     }
 }
