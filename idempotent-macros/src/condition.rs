@@ -5,7 +5,9 @@
 //! trait of the runtime knows nothing of.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use quote::{quote, quote_spanned};
+use syn::Type;
+use syn::spanned::Spanned;
 
 /// A requirement on one type of the user's, with the text for a type that does not meet it.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,13 +46,40 @@ impl Condition {
         quote_spanned!(span=> { #declared __IdempotentCondition::__idempotent_met(#reference) })
     }
 
+    /// The call that lets the policy `answers` keep values of the type `value`.
+    pub(crate) fn on_kept(
+        &self,
+        private: &TokenStream,
+        value: &Type,
+        answers: &TokenStream,
+    ) -> TokenStream {
+        let span = value.span();
+        let span = Span::mixed_site().located_at(span);
+        let texts = self.texts(span);
+        let policy = |value: TokenStream| quote_spanned!(span=> #private::AnswerPolicy<#value, __IdempotentE>);
+        let (of_self, of_value) = (policy(quote!(Self)), policy(quote!(__IdempotentT)));
+        quote_spanned! {span=> {
+            #texts
+            trait __IdempotentCondition: ::core::marker::Sized {
+                fn __idempotent_kept<__IdempotentE>(answers: #of_self) -> #of_self;
+            }
+            #[diagnostic::do_not_recommend]
+            impl<__IdempotentT: #private::Kept> __IdempotentCondition for __IdempotentT {
+                fn __idempotent_kept<__IdempotentE>(answers: #of_value) -> #of_value {
+                    #private::Kept::kept(answers)
+                }
+            }
+            <#value as __IdempotentCondition>::__idempotent_kept(#answers)
+        } }
+    }
+
     /// A trait and its only impl. `Met` is the type itself. Without the impl, `Met` is an error that has
     /// been reported, and what is made of it is no second one, if that is at the same `span`.
     fn declared(&self, bounds: &TokenStream, header: &TokenStream, span: Span) -> TokenStream {
-        let [what, label, help] = [&self.what, &self.label, &self.help].map(|text| escaped(text));
+        let texts = self.texts(span);
         quote_spanned! {span=>
             #[allow(dead_code)]
-            #[diagnostic::on_unimplemented(message = #what, label = #label, note = #help)]
+            #texts
             trait __IdempotentCondition {
                 type Met: #bounds;
                 fn __idempotent_met(&self) -> &Self::Met;
@@ -63,6 +92,11 @@ impl Condition {
                 }
             }
         }
+    }
+
+    fn texts(&self, span: Span) -> TokenStream {
+        let [what, label, help] = [&self.what, &self.label, &self.help].map(|text| escaped(text));
+        quote_spanned!(span=> #[diagnostic::on_unimplemented(message = #what, label = #label, note = #help)])
     }
 }
 

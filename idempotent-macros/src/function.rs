@@ -6,6 +6,7 @@ mod attributes;
 mod borrows;
 mod boxed;
 mod items;
+pub(crate) mod nested;
 mod pattern;
 mod returns;
 mod rewritten;

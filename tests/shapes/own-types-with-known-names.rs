@@ -56,12 +56,34 @@ mod returned {
     }
 
     #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn nested(id: u64) -> Option<Result<u64, std::string::String>> {
+        Ok(Ok(id))
+    }
+
+    #[idempotent(key = "id", mode = "strong")]
     pub(crate) async fn generic<T>(id: u64, value: T) -> Vec<T>
     where
         T: serde::Serialize + serde::de::DeserializeOwned,
     {
         let _ = id;
         Ok(value)
+    }
+}
+
+mod outcomes {
+    use super::{Deserialize, Error, Serialize, idempotent};
+
+    pub(crate) trait Either {}
+
+    impl<T, E> Either for Result<T, E> {}
+
+    /// Of nothing else than a `Result`.
+    #[derive(Serialize, Deserialize)]
+    pub(crate) struct Outcome<R: Either>(pub(crate) R);
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn create(id: u64) -> Result<Outcome<Result<u64, String>>, Error> {
+        Ok(Outcome(Ok(id)))
     }
 }
 
@@ -467,6 +489,8 @@ pub(crate) async fn main() {
     assert_eq!(returned::number(1).await.unwrap(), 1);
     assert_eq!(returned::bit(1).await.unwrap(), 1);
     assert_eq!(returned::created(1).await.unwrap(), 1);
+    assert_eq!(returned::nested(1).await.unwrap(), Ok(1));
+    assert!(outcomes::create(1).await.unwrap().0.is_ok());
     assert!(returned::generic(1, true).await.unwrap());
 
     let text = "a".to_owned();

@@ -30,8 +30,15 @@ impl Expansion<'_> {
             None => returns.to_token_stream(),
         };
         let is_kept = !matches!(value(&args.mode), Some(Mode::Reject | Mode::Window));
-        let kept = is_kept.then(|| self.kept(&ty));
-        let policy = self.policy(is_kept, &ty, &witnessed, span);
+        let nested = returns::value_condition(self.function).filter(|_| is_kept);
+        let policy = self.policy(is_kept && nested.is_none(), &ty, &witnessed, span);
+        let policy = match nested {
+            Some((value, condition)) => condition.on_kept(&private, &value, &policy),
+            None => {
+                let kept = is_kept.then(|| self.kept(&ty));
+                quote_spanned!(span=> #policy #kept)
+            }
+        };
         let hooks = [
             ("final_errors", &args.final_errors),
             ("expire_with", &args.expire_with),
@@ -41,7 +48,7 @@ impl Expansion<'_> {
             hooks.into_iter().filter_map(|(name, given)| Some(self.hook(name, value(given)?)));
         quote_spanned! {span=>
             #declared
-            let __idempotent_returns = #policy #kept;
+            let __idempotent_returns = #policy;
             #(#hooks)*
         }
     }

@@ -8,7 +8,7 @@ use syn::{Expr, ReturnType, Type};
 pub(super) use self::help::awaited;
 use crate::args::Args;
 use crate::condition::Condition;
-use crate::function::{self, Function, Shape, shown};
+use crate::function::{self, Function, Shape, nested, shown};
 use crate::mistake::{Mistakes, mistake};
 use crate::source::type_source;
 use crate::value::Mode;
@@ -91,11 +91,37 @@ pub(crate) fn condition(function: &Function) -> Option<Condition> {
         },
         _ => false,
     };
-    (is_std || is_made()).then(|| Condition {
+    let is_nested = || nested::meant(&returns).is_some() && name != "Result";
+    (is_std || is_made() || is_nested()).then(|| Condition {
         what: not_a_result(function),
         label: "not a `Result`".to_owned(),
         help: help::as_result(function, &returns),
     })
+}
+
+/// A value with a `Result` or an `Outcome` in it at the wrong place, and the condition that it can be kept: it can if
+/// all of it serializes.
+pub(crate) fn value_condition(function: &Function) -> Option<(Type, Condition)> {
+    let returns = function.returns();
+    let (value, _) = function::result_types(&returns)?;
+    let meant = type_source(&nested::meant(&returns)?);
+    let outcome = match type_source(value).contains("Outcome") {
+        true => ", and an `idempotent_runtime::Outcome` around the value alone",
+        false => "",
+    };
+    let what = format!(
+        "`{}` cannot be kept for replay: it needs `Serialize` and `DeserializeOwned` of serde",
+        type_source(value)
+    );
+    let condition = Condition {
+        what,
+        label: "its values cannot be stored and read back".to_owned(),
+        help: format!(
+            "`-> {meant}`: one `Result` goes around all{outcome}; or keep \
+             no value: `mode = \"reject\"`"
+        ),
+    };
+    Some((value.clone(), condition))
 }
 
 fn not_a_result(function: &Function) -> String {
