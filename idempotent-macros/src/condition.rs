@@ -73,6 +73,34 @@ impl Condition {
         } }
     }
 
+    /// The call that makes the policy of a function that `returns` a `Result` with this `error`.
+    pub(crate) fn on_error(
+        &self,
+        private: &TokenStream,
+        returns: &Type,
+        error: &Type,
+    ) -> TokenStream {
+        let span = Span::mixed_site().located_at(error.span());
+        let texts = self.texts(span);
+        quote_spanned! {span=> {
+            #texts
+            trait __IdempotentCondition<__IdempotentR: #private::ReturnsResult> {
+                fn __idempotent_answers() -> #private::AnswerPolicy<__IdempotentR::Value, __IdempotentR::Error>;
+            }
+            #[diagnostic::do_not_recommend]
+            impl<__IdempotentT, __IdempotentE, __IdempotentAt: ?::core::marker::Sized>
+                __IdempotentCondition<::core::result::Result<__IdempotentT, __IdempotentE>> for __IdempotentAt
+            where
+                __IdempotentAt: #private::FromRefusal<__IdempotentE>,
+            {
+                fn __idempotent_answers() -> #private::AnswerPolicy<__IdempotentT, __IdempotentE> {
+                    <__IdempotentAt as #private::FromRefusal<__IdempotentE>>::answers()
+                }
+            }
+            <#error as __IdempotentCondition<#returns>>::__idempotent_answers()
+        } }
+    }
+
     /// A trait and its only impl. `Met` is the type itself. Without the impl, `Met` is an error that has
     /// been reported, and what is made of it is no second one, if that is at the same `span`.
     fn declared(&self, bounds: &TokenStream, header: &TokenStream, span: Span) -> TokenStream {

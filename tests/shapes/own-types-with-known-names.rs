@@ -70,6 +70,54 @@ mod returned {
     }
 }
 
+mod errors {
+    use super::{Error, idempotent};
+
+    #[derive(Debug, PartialEq)]
+    pub(crate) struct u32;
+
+    impl From<Error> for u32 {
+        fn from(_: Error) -> Self {
+            Self
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Around<E>(std::marker::PhantomData<E>);
+
+    impl<E> From<Error> for Around<E> {
+        fn from(_: Error) -> Self {
+            Self(std::marker::PhantomData)
+        }
+    }
+
+    type Result<T, E> = std::result::Result<T, Around<E>>;
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn create(id: u64) -> std::result::Result<u64, u32> {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "reject")]
+    pub(crate) async fn reject(id: u64) -> Result<u64, &'static str> {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn generic<T>(id: u64, value: T) -> Result<T, ()>
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let _ = id;
+        Ok(value)
+    }
+
+    #[idempotent(key = "id", mode = "reject")]
+    pub(crate) async fn opaque(id: u64) -> Result<impl Iterator<Item = u64>, bool> {
+        Ok(std::iter::once(id))
+    }
+}
+
 mod outcomes {
     use super::{Deserialize, Error, Serialize, idempotent};
 
@@ -490,6 +538,10 @@ pub(crate) async fn main() {
     assert_eq!(returned::bit(1).await.unwrap(), 1);
     assert_eq!(returned::created(1).await.unwrap(), 1);
     assert_eq!(returned::nested(1).await.unwrap(), Ok(1));
+    assert_eq!(errors::create(1).await, Ok(1));
+    assert_eq!(errors::reject(1).await.unwrap(), 1);
+    assert_eq!(errors::generic(1, 2_u8).await.unwrap(), 2);
+    assert_eq!(errors::opaque(1).await.unwrap().count(), 1);
     assert!(outcomes::create(1).await.unwrap().0.is_ok());
     assert!(returned::generic(1, true).await.unwrap());
 

@@ -65,6 +65,13 @@ impl Expansion<'_> {
         let private = self.runtime.private(span);
         let (_, error) = written_types(returns);
         let at = pointed_at(error.unwrap_or(returns), span);
+        if let Some((error, condition)) = returns::error_condition(self.function) {
+            let answers = condition.on_error(&private, returns, &error);
+            return match is_kept {
+                true => quote_spanned!(span=> #private::Returned::of(#answers)),
+                false => answers,
+            };
+        }
         let is_parameter = error.is_some_and(|error| self.function.is_type_parameter(error));
         let policy = match is_kept {
             true => "returned",

@@ -124,6 +124,24 @@ pub(crate) fn value_condition(function: &Function) -> Option<(Type, Condition)> 
     Some((value.clone(), condition))
 }
 
+/// An error type of the language, and the condition that it can tell of a refusal, which none of them can.
+pub(crate) fn error_condition(function: &Function) -> Option<(Type, Condition)> {
+    let returns = function.returns();
+    let (value, error) = function::result_types(&returns)?;
+    if function::is_opaque(&returns) {
+        return None;
+    }
+    let condition = Condition {
+        what: format!(
+            "`{}` cannot be made from `{ERROR}`, which a refused call gets",
+            type_source(error)
+        ),
+        label: format!("needs `From<{ERROR}>`"),
+        help: help::with_text_error(function, value, error)?,
+    };
+    Some((error.clone(), condition))
+}
+
 fn not_a_result(function: &Function) -> String {
     format!("`{}` does not return a `Result`", function.sig.ident)
 }

@@ -3,7 +3,7 @@
 use quote::quote;
 use syn::{Expr, GenericArgument, PathArguments, Type};
 
-use super::{ERROR, last_segment};
+use super::{ERROR, is_primitive, last_segment};
 use crate::form::Form;
 use crate::function::{self, Function, nested, shown};
 use crate::source::type_source;
@@ -143,6 +143,38 @@ fn inside_out(result: &Expr, make: impl Fn(&str) -> String) -> Option<String> {
         Some(("Err", _)) => shown(result),
         _ => format!("Ok({})", make(&format!("{}?", shown(result)))),
     })
+}
+
+/// Help for a function whose error is text, a number or nothing: the same with a `String`.
+pub(super) fn with_text_error(function: &Function, value: &Type, error: &Type) -> Option<String> {
+    let method = match error {
+        Type::Reference(_) => own_method(error).filter(|method| *method == "to_owned")?,
+        Type::Tuple(tuple) if tuple.elems.is_empty() => "",
+        Type::Path(path) if is_primitive(&path.path.get_ident()?.to_string()) => "to_string",
+        _ => return None,
+    };
+    let text = |error: &str| match method {
+        "" => "\"failed\".to_owned()".to_owned(),
+        method => format!("{error}.{method}()"),
+    };
+    let result = format!("Result<{}, String>", type_source(value));
+    let whole = function.rewritten(&result, |last| {
+        let Expr::Call(call) = last? else { return None };
+        match shown(&call.func).as_str() {
+            "Ok" => Some(shown(last?)),
+            "Err" => Some(format!("Err({})", text(&shown(call.args.first()?)))),
+            _ => None,
+        }
+    });
+    let help = match whole {
+        Some(whole) => format!("`{whole}`"),
+        None => format!("`-> {result}`, with `Err({})` in place of `Err(error)`", text("error")),
+    };
+    let error = type_source(error);
+    Some(format!(
+        "{help}; or an error of your own, as `Err(CallError::Failed(error))`: `#[derive(Debug)] enum CallError {{ Failed({error}), Refused({ERROR}) }}`, with \
+         `impl From<{ERROR}> for CallError {{ fn from(error: {ERROR}) -> Self {{ Self::Refused(error) }} }}`"
+    ))
 }
 
 /// The method that makes an owned value of text or of a slice.
