@@ -6,8 +6,8 @@
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
-use syn::Type;
 use syn::spanned::Spanned;
+use syn::{ExprReference, Type};
 
 /// A requirement on one type of the user's, with the text for a type that does not meet it.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,6 +98,29 @@ impl Condition {
                 }
             }
             <#error as __IdempotentCondition<#returns>>::__idempotent_answers()
+        } }
+    }
+
+    /// The instance to which the value leads that `reference` borrows.
+    pub(crate) fn on_instance(
+        &self,
+        private: &TokenStream,
+        reference: &ExprReference,
+        span: Span,
+    ) -> TokenStream {
+        let texts = self.texts(span);
+        quote_spanned! {span=> {
+            #texts
+            trait __IdempotentCondition {
+                fn __idempotent_instance(&self) -> #private::Idempotency;
+            }
+            #[diagnostic::do_not_recommend]
+            impl<__IdempotentT: #private::Lends + ?::core::marker::Sized> __IdempotentCondition for __IdempotentT {
+                fn __idempotent_instance(&self) -> #private::Idempotency {
+                    #private::instance(self)
+                }
+            }
+            __IdempotentCondition::__idempotent_instance(#reference)
         } }
     }
 

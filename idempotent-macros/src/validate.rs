@@ -8,7 +8,7 @@ mod kind;
 pub(crate) mod returns;
 mod roots;
 mod transaction;
-mod with;
+pub(crate) mod with;
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;

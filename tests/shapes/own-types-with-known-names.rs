@@ -397,6 +397,22 @@ impl std::ops::Deref for Global {
     }
 }
 
+/// A lock of one's own that dereferences to what is inside.
+struct Mutex(Idempotency);
+
+impl std::ops::Deref for Mutex {
+    type Target = Idempotency;
+
+    fn deref(&self) -> &Idempotency {
+        &self.0
+    }
+}
+
+#[idempotent(key = "id", mode = "strong", with = mutex)]
+async fn locked(id: u64, mutex: &Mutex) -> Result<u64, Error> {
+    Ok(id)
+}
+
 #[idempotent(key = "id", mode = "strong", with = Global)]
 async fn global(id: u64) -> Result<u64, Error> {
     Ok(id)
@@ -578,6 +594,8 @@ pub(crate) async fn main() {
     let instances = Instances(Idempotency::builder().build().unwrap());
     assert_eq!(built(1, &instances).await.unwrap(), 1);
     assert_eq!(kept(1).await.unwrap(), 1);
+    let mutex = Mutex(Idempotency::builder().build().unwrap());
+    assert_eq!(locked(1, &mutex).await.unwrap(), 1);
     assert_eq!(global(1).await.unwrap(), 1);
     assert_eq!(tagged(1).await.unwrap().number, 1);
     assert_eq!(either("a").await.unwrap(), "a");
