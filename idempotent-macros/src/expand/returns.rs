@@ -132,14 +132,17 @@ impl Expansion<'_> {
     }
 
     /// Adds one of the user's functions to the policy: as itself, to be checked, and as a pointer. All
-    /// is at the function, so that errors are.
+    /// is at the name of the function, so that errors are. Those about the type of the errors begin at the path.
     fn hook(&self, name: &str, FunctionPath(path): &FunctionPath) -> TokenStream {
-        let span = self.span.located_at(path.span());
+        let last = path.path.segments.last();
+        let span = last.map_or_else(|| path.span(), |last| last.ident.span());
+        let span = self.span.located_at(span);
         let private = self.runtime.private(span);
         let hook = Ident::new(name, span);
         let is_final = name == "final_errors";
         let answers = match is_final {
             true => {
+                let span = self.span.located_at(path.span());
                 quote_spanned!(span=> #private::Returned::of(__idempotent_returns).__idempotent_errors())
             }
             false => quote_spanned!(span=> __idempotent_returns),
