@@ -1,6 +1,7 @@
 //! Requires that the function returns a `Result`, with a value that can be kept.
 
 mod help;
+mod misplaced;
 
 use proc_macro2::Ident;
 use syn::{Expr, ReturnType, Type};
@@ -109,6 +110,12 @@ pub(crate) fn value_condition(function: &Function) -> Option<(Type, Condition)> 
         true => ", and an `idempotent_runtime::Outcome` around the value alone",
         false => "",
     };
+    let inner = match nested::has_result(value) {
+        true => {
+            "; or keep the inner `Result`, with `#[derive(serde::Serialize, serde::Deserialize)]` on its types"
+        }
+        false => "",
+    };
     let what = format!(
         "`{}` cannot be kept for replay: it needs `Serialize` and `DeserializeOwned` of serde",
         type_source(value)
@@ -117,8 +124,8 @@ pub(crate) fn value_condition(function: &Function) -> Option<(Type, Condition)> 
         what,
         label: "its values cannot be stored and read back".to_owned(),
         help: format!(
-            "`-> {meant}`: one `Result` goes around all{outcome}; or keep \
-             no value: `mode = \"reject\"`"
+            "`-> {meant}`: one `Result` goes around all{outcome}{inner}; or keep no value: \
+             `mode = \"reject\"`"
         ),
     };
     Some((value.clone(), condition))
