@@ -131,7 +131,7 @@ pub(crate) fn value_condition(function: &Function) -> Option<(Type, Condition)> 
     Some((value.clone(), condition))
 }
 
-/// An error type of the language, and the condition that it can tell of a refusal, which none of them can.
+/// An error with the name of a type of the language, and the condition that it can be made from a refusal.
 pub(crate) fn error_condition(function: &Function) -> Option<(Type, Condition)> {
     let returns = function.returns();
     let (value, error) = function::result_types(&returns)?;
