@@ -15,7 +15,7 @@ use crate::key_types;
 use crate::mistake::Mistakes;
 use crate::runtime::Runtime;
 use crate::source::source;
-use crate::validate::validate;
+use crate::validate::{self, validate};
 use crate::value::{Bare, Flag, Given, Message, Parameter};
 use crate::words::Words;
 
@@ -112,7 +112,11 @@ impl<'a> Expansion<'a> {
             mutability: None,
             expr: Box::new(expr.clone()),
         };
-        quote_spanned!(span=> let __idempotent_with = #private::instance(#borrow);)
+        let instance = match validate::with::condition(expr, self.function) {
+            Some(condition) => condition.on_instance(&private, &borrow, span),
+            None => quote_spanned!(span=> #private::instance(#borrow)),
+        };
+        quote_spanned!(span=> let __idempotent_with = #instance;)
     }
 
     fn encoded(&self, local: &str, key: &Key) -> TokenStream {

@@ -6,6 +6,7 @@ mod attributes;
 mod borrows;
 mod boxed;
 mod items;
+pub(crate) mod nested;
 mod pattern;
 mod returns;
 mod rewritten;
@@ -141,28 +142,6 @@ impl Function {
         }
         find.visit_return_type(&self.sig.output);
         find.0
-    }
-
-    /// The attribute that has put the async body into a runtime and left a function that blocks on
-    /// it: `tokio::main`, `tokio::test` or one like them.
-    pub(crate) fn blocking_attribute(&self) -> Option<&'static str> {
-        let blocks = self.body.to_string().contains("block_on");
-        let is_test =
-            |attr: &Attribute| attr.path().segments.last().is_some_and(|last| last.ident == "test");
-        match blocks {
-            true if self.attrs.iter().any(is_test) => Some("tokio::test"),
-            // A function that blocks of itself has its own statements around it.
-            true if self.sig.ident == "main" || self.is_made_of_a_runtime() => Some("tokio::main"),
-            _ => None,
-        }
-    }
-
-    /// Returns `true` for a body that begins as that of `tokio::main`.
-    fn is_made_of_a_runtime(&self) -> bool {
-        let body = self.body.to_string().replace(' ', "");
-        ["letbody=async", "usetokio::runtime", "tokio::runtime::Builder"]
-            .iter()
-            .any(|start| body.starts_with(start))
     }
 
     /// Returns `true` for a type parameter of the function itself.

@@ -8,7 +8,7 @@ mod kind;
 pub(crate) mod returns;
 mod roots;
 mod transaction;
-mod with;
+pub(crate) mod with;
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt;
@@ -16,6 +16,7 @@ use syn::ext::IdentExt;
 use crate::args::{self, Args};
 use crate::function::{Function, Shape};
 use crate::mistake::{Mistakes, mistake};
+use crate::source::source;
 use crate::value::{Given, Mode};
 
 /// Checks `args`, which were read from `written`.
@@ -29,9 +30,9 @@ pub(crate) fn validate(
         mistakes.push(error);
     }
     attributes::validate(args, written, function, mistakes);
-    name(args, function, mistakes);
+    name(args, written, function, mistakes);
     combinations(args, mistakes);
-    binding(args, mistakes);
+    binding(args, written, mistakes);
     constants::validate(args, function, mistakes);
     durations::validate(args, function, mistakes);
     roots::validate(args, function, mistakes);
@@ -43,18 +44,21 @@ pub(crate) fn validate(
 
 /// Requires a `name` for methods, because the module path does not tell two types of a module
 /// apart, and for `shared_name`, because a derived name belongs to one function.
-fn name(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+fn name(args: &Args, written: &TokenStream, function: &Function, mistakes: &mut Mistakes) {
     if args.name.is_some() || matches!(function.shape, Shape::Plain) {
         return;
     }
     let ident = &function.sig.ident;
+    let named = format!("name = \"{}\"", dotted(ident));
+    let help = match mistakes.is_empty() {
+        true => format!("`{}`", attributes::joined(&named, &source(written))),
+        // What is written is no example then.
+        false => format!("add `{named}`"),
+    };
     if let Some(given) = &args.shared_name {
         if given.ok().is_some_and(|flag| flag.0) {
             let what = "`shared_name` says that the `name` is shared, but there is none";
-            let help = format!(
-                "add `name = \"{}\"`, the same to each function that shares it",
-                dotted(ident)
-            );
+            let help = format!("{help}, with the same name on each function that shares it");
             mistakes.push(mistake(&given.name, what, help));
         }
         return;
@@ -67,7 +71,7 @@ fn name(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         return;
     };
     let what = format!("`{ident}` {reason}, so the operation needs a `name`");
-    mistakes.push(mistake(ident, what, format!("add `name = \"{}\"`", dotted(ident))));
+    mistakes.push(mistake(attributes::given(written, function), what, help));
 }
 
 /// `order.create` for `create_order`.
@@ -148,7 +152,7 @@ fn refusals(mode: &str) -> String {
 }
 
 /// Requires `fingerprint` for `bind_payload_after_failure`.
-fn binding(args: &Args, mistakes: &mut Mistakes) {
+fn binding(args: &Args, written: &TokenStream, mistakes: &mut Mistakes) {
     // In window mode both are refused already.
     if matches!(args.mode.as_ref().and_then(Given::ok), Some(Mode::Window)) {
         return;
@@ -160,7 +164,8 @@ fn binding(args: &Args, mistakes: &mut Mistakes) {
         let name = &given.name;
         let what = format!("`{name}` binds a key to its `fingerprint`, but there is none");
         let example = args::find("fingerprint").map_or("fingerprint", |it| it.example);
-        mistakes.push(mistake(name, what, format!("add `{example}`")));
+        let help = format!("`{}`", attributes::joined(&source(written), example));
+        mistakes.push(mistake(name, what, help));
     }
 }
 
@@ -267,7 +272,7 @@ mod tests {
         assert_eq!(
             alone,
             ["`bind_payload_after_failure` binds a key to its `fingerprint`, but there is none\n\
-             help: add `fingerprint = \"(req.amount, req.currency)\"`"]
+             help: `#[idempotent(bind_payload_after_failure, fingerprint = \"(req.amount, req.currency)\")]`"]
         );
         let both = quote!(bind_payload_after_failure, fingerprint = "user");
         assert_eq!(messages(both, create()), [""; 0]);

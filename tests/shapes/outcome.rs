@@ -35,6 +35,21 @@ async fn reject(id: u64) -> Result<Outcome<std::time::Instant>, Error> {
     Ok(std::time::Instant::now().into())
 }
 
+/// A `Result` is a value if both of its types are.
+#[idempotent(key = "id", mode = "strong")]
+async fn result(id: u64) -> Told<Result<u64, String>> {
+    Ok(Outcome::new(Ok(id)))
+}
+
+#[idempotent(key = "id", mode = "strong")]
+async fn written_result<T>(id: u64, value: T) -> Result<Outcome<Result<Option<T>, String>>, Error>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned,
+{
+    let _ = id;
+    Ok(Outcome::new(Ok(Some(value))))
+}
+
 /// Told apart by the type alone.
 #[idempotent(key = "id", mode = "strong")]
 async fn generic<T>(id: u64, value: T) -> Result<Outcome<T>, Error>
@@ -64,5 +79,7 @@ pub(crate) async fn main() {
         let told = generic(1, 9_u8).await.unwrap();
         assert_eq!((told.value, told.replayed), (9, expected));
     }
+    assert_eq!(result(1).await.unwrap().value, Ok(1));
+    assert_eq!(written_result(1, 9_u8).await.unwrap().value, Ok(Some(9)));
     assert!(!reject(1).await.unwrap().replayed);
 }

@@ -56,12 +56,82 @@ mod returned {
     }
 
     #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn nested(id: u64) -> Option<Result<u64, std::string::String>> {
+        Ok(Ok(id))
+    }
+
+    #[idempotent(key = "id", mode = "strong")]
     pub(crate) async fn generic<T>(id: u64, value: T) -> Vec<T>
     where
         T: serde::Serialize + serde::de::DeserializeOwned,
     {
         let _ = id;
         Ok(value)
+    }
+}
+
+mod errors {
+    use super::{Error, idempotent};
+
+    #[derive(Debug, PartialEq)]
+    pub(crate) struct u32;
+
+    impl From<Error> for u32 {
+        fn from(_: Error) -> Self {
+            Self
+        }
+    }
+
+    #[derive(Debug)]
+    pub(crate) struct Around<E>(std::marker::PhantomData<E>);
+
+    impl<E> From<Error> for Around<E> {
+        fn from(_: Error) -> Self {
+            Self(std::marker::PhantomData)
+        }
+    }
+
+    type Result<T, E> = std::result::Result<T, Around<E>>;
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn create(id: u64) -> std::result::Result<u64, u32> {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "reject")]
+    pub(crate) async fn reject(id: u64) -> Result<u64, &'static str> {
+        Ok(id)
+    }
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn generic<T>(id: u64, value: T) -> Result<T, ()>
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let _ = id;
+        Ok(value)
+    }
+
+    #[idempotent(key = "id", mode = "reject")]
+    pub(crate) async fn opaque(id: u64) -> Result<impl Iterator<Item = u64>, bool> {
+        Ok(std::iter::once(id))
+    }
+}
+
+mod outcomes {
+    use super::{Deserialize, Error, Serialize, idempotent};
+
+    pub(crate) trait Either {}
+
+    impl<T, E> Either for Result<T, E> {}
+
+    /// Of nothing else than a `Result`.
+    #[derive(Serialize, Deserialize)]
+    pub(crate) struct Outcome<R: Either>(pub(crate) R);
+
+    #[idempotent(key = "id", mode = "strong")]
+    pub(crate) async fn create(id: u64) -> Result<Outcome<Result<u64, String>>, Error> {
+        Ok(Outcome(Ok(id)))
     }
 }
 
@@ -327,6 +397,22 @@ impl std::ops::Deref for Global {
     }
 }
 
+/// A lock of one's own that dereferences to what is inside.
+struct Mutex(Idempotency);
+
+impl std::ops::Deref for Mutex {
+    type Target = Idempotency;
+
+    fn deref(&self) -> &Idempotency {
+        &self.0
+    }
+}
+
+#[idempotent(key = "id", mode = "strong", with = mutex)]
+async fn locked(id: u64, mutex: &Mutex) -> Result<u64, Error> {
+    Ok(id)
+}
+
 #[idempotent(key = "id", mode = "strong", with = Global)]
 async fn global(id: u64) -> Result<u64, Error> {
     Ok(id)
@@ -467,6 +553,12 @@ pub(crate) async fn main() {
     assert_eq!(returned::number(1).await.unwrap(), 1);
     assert_eq!(returned::bit(1).await.unwrap(), 1);
     assert_eq!(returned::created(1).await.unwrap(), 1);
+    assert_eq!(returned::nested(1).await.unwrap(), Ok(1));
+    assert_eq!(errors::create(1).await, Ok(1));
+    assert_eq!(errors::reject(1).await.unwrap(), 1);
+    assert_eq!(errors::generic(1, 2_u8).await.unwrap(), 2);
+    assert_eq!(errors::opaque(1).await.unwrap().count(), 1);
+    assert!(outcomes::create(1).await.unwrap().0.is_ok());
     assert!(returned::generic(1, true).await.unwrap());
 
     let text = "a".to_owned();
@@ -502,6 +594,8 @@ pub(crate) async fn main() {
     let instances = Instances(Idempotency::builder().build().unwrap());
     assert_eq!(built(1, &instances).await.unwrap(), 1);
     assert_eq!(kept(1).await.unwrap(), 1);
+    let mutex = Mutex(Idempotency::builder().build().unwrap());
+    assert_eq!(locked(1, &mutex).await.unwrap(), 1);
     assert_eq!(global(1).await.unwrap(), 1);
     assert_eq!(tagged(1).await.unwrap().number, 1);
     assert_eq!(either("a").await.unwrap(), "a");

@@ -31,6 +31,19 @@ async fn shared(id: u64, idem: Arc<Idempotency>) -> Result<usize, Error> {
     Ok(id as usize + Arc::strong_count(&idem))
 }
 
+static INSTANCE: std::sync::LazyLock<Idempotency> =
+    std::sync::LazyLock::new(|| Idempotency::in_memory().unwrap());
+
+#[idempotent(key = "id", mode = "strong", with = INSTANCE)]
+async fn in_a_static(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
+#[idempotent(key = "id", mode = "strong", detach, with = crate::with::INSTANCE)]
+async fn by_its_path(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
 #[idempotent(key = "id", mode = "strong", with = *idem)]
 async fn dereferenced(id: u64, idem: &Idempotency) -> Result<u64, Error> {
     Ok(id)
@@ -88,6 +101,7 @@ async fn field_of_data(data: Data<Orders>, id: u64) -> Result<u64, Error> {
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
+    assert_eq!((in_a_static(1).await.unwrap(), by_its_path(1).await.unwrap()), (1, 1));
     let idem = Idempotency::builder().build().unwrap();
     let mut orders = Orders { idem: idem.clone() };
     assert_eq!(orders.field(1).await.unwrap(), 1);

@@ -30,8 +30,15 @@ impl Expansion<'_> {
             None => returns.to_token_stream(),
         };
         let is_kept = !matches!(value(&args.mode), Some(Mode::Reject | Mode::Window));
-        let kept = is_kept.then(|| self.kept(&ty));
-        let policy = self.policy(is_kept, &ty, &witnessed, span);
+        let nested = returns::value_condition(self.function).filter(|_| is_kept);
+        let policy = self.policy(is_kept && nested.is_none(), &ty, &witnessed, span);
+        let policy = match nested {
+            Some((value, condition)) => condition.on_kept(&private, &value, &policy),
+            None => {
+                let kept = is_kept.then(|| self.kept(&ty));
+                quote_spanned!(span=> #policy #kept)
+            }
+        };
         let hooks = [
             ("final_errors", &args.final_errors),
             ("expire_with", &args.expire_with),
@@ -41,7 +48,7 @@ impl Expansion<'_> {
             hooks.into_iter().filter_map(|(name, given)| Some(self.hook(name, value(given)?)));
         quote_spanned! {span=>
             #declared
-            let __idempotent_returns = #policy #kept;
+            let __idempotent_returns = #policy;
             #(#hooks)*
         }
     }
@@ -58,6 +65,13 @@ impl Expansion<'_> {
         let private = self.runtime.private(span);
         let (_, error) = written_types(returns);
         let at = pointed_at(error.unwrap_or(returns), span);
+        if let Some((error, condition)) = returns::error_condition(self.function) {
+            let answers = condition.on_error(&private, returns, &error);
+            return match is_kept {
+                true => quote_spanned!(span=> #private::Returned::of(#answers)),
+                false => answers,
+            };
+        }
         let is_parameter = error.is_some_and(|error| self.function.is_type_parameter(error));
         let policy = match is_kept {
             true => "returned",
@@ -118,14 +132,17 @@ impl Expansion<'_> {
     }
 
     /// Adds one of the user's functions to the policy: as itself, to be checked, and as a pointer. All
-    /// is at the function, so that errors are.
+    /// is at the name of the function, so that errors are. Those about the type of the errors begin at the path.
     fn hook(&self, name: &str, FunctionPath(path): &FunctionPath) -> TokenStream {
-        let span = self.span.located_at(path.span());
+        let last = path.path.segments.last();
+        let span = last.map_or_else(|| path.span(), |last| last.ident.span());
+        let span = self.span.located_at(span);
         let private = self.runtime.private(span);
         let hook = Ident::new(name, span);
         let is_final = name == "final_errors";
         let answers = match is_final {
             true => {
+                let span = self.span.located_at(path.span());
                 quote_spanned!(span=> #private::Returned::of(__idempotent_returns).__idempotent_errors())
             }
             false => quote_spanned!(span=> __idempotent_returns),

@@ -1,8 +1,8 @@
 //! Attributes of the function and of its parameters.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
-use syn::{Attribute, FnArg};
+use syn::{Attribute, FnArg, Meta};
 
 use super::{Function, pattern, printed};
 
@@ -11,6 +11,12 @@ impl Function {
     /// parameters may belong.
     pub(crate) fn has_macros(&self) -> bool {
         self.attrs.iter().any(is_macro)
+    }
+
+    /// The attribute above this one that has put the async body into a runtime and left a function that blocks on
+    /// it, as `#[tokio::main]` does: its place, and its text without the brackets.
+    pub(crate) fn blocking_attribute(&self) -> Option<(Span, String)> {
+        attribute_of_async(self.body.clone())
     }
 
     /// The condition under which there is a parameter of this name: `windows` for `#[cfg(windows)]`, and
@@ -56,6 +62,24 @@ impl Function {
             false => item.clone(),
         }
     }
+}
+
+/// The attribute that has written an `async` in the tokens: what a macro writes is at the place of its attribute.
+fn attribute_of_async(tokens: TokenStream) -> Option<(Span, String)> {
+    tokens.into_iter().find_map(|token| match token {
+        TokenTree::Ident(word) if word == "async" => {
+            let written = word.span().source_text()?;
+            let written = written.split_whitespace().collect::<Vec<_>>().join(" ");
+            let inside = written.strip_prefix("#[").and_then(|rest| rest.strip_suffix(']'));
+            // Under a condition, it has no brackets of its own.
+            let is_path = |meta: Meta| meta.path().segments.len() > 1;
+            let in_condition = || syn::parse_str(&written).is_ok_and(is_path).then_some(&*written);
+            let attribute = inside.or_else(in_condition)?.to_owned();
+            Some((word.span(), attribute))
+        }
+        TokenTree::Group(group) => attribute_of_async(group.stream()),
+        _ => None,
+    })
 }
 
 /// `windows` of `#[cfg(windows)]`.

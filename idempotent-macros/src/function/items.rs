@@ -1,12 +1,14 @@
 //! Items that are not functions, and where the attribute goes in their place.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote_spanned;
+use quote::{quote, quote_spanned};
 use syn::parse::Parser;
 use syn::{
-    Block, Expr, ExprClosure, FnArg, ImplItem, Item, Pat, ReturnType, Signature, Stmt, Type,
+    Block, Expr, ExprClosure, Fields, FnArg, Generics, ImplItem, Item, ItemEnum, Pat, ReturnType,
+    Signature, Stmt, TraitItem, Type, Visibility,
 };
 
+use super::pattern;
 use crate::mistake::mistake;
 use crate::source::{signature_source, source, type_source};
 use crate::synonyms::snake_case;
@@ -18,41 +20,42 @@ pub(super) fn not_a_function(item: &TokenStream, arguments: &TokenStream) -> syn
                 idempotent_runtime::Error> { Ok(id) }`";
     match syn::parse2::<Item>(item.clone()) {
         Ok(Item::Struct(item)) => {
-            let help = taking(&item.ident, &item.fields, arguments);
+            let help = taking(&item.ident, &item.generics, &item.fields, arguments);
             mistake(&item.ident, what("a struct"), help)
         }
         Ok(Item::Enum(item)) => {
-            let help = taking(&item.ident, &syn::Fields::Unit, arguments);
+            let help = taking_variants(&item, arguments);
             mistake(&item.ident, what("an enum"), help)
         }
         Ok(Item::Union(item)) => mistake(&item.ident, what("a union"), help),
         Ok(Item::Trait(item)) => {
             let name = item.ident.to_string();
-            let first = item.items.iter().find_map(|item| match item {
-                syn::TraitItem::Fn(function) => example(&function.sig, Some(&name), arguments),
+            let functions = item.items.iter().filter_map(|item| match item {
+                TraitItem::Fn(function) => Some((&Visibility::Inherited, &function.sig)),
                 _ => None,
             });
-            let methods =
-                on_each(first).replace("each function", "each function of the `impl` blocks");
+            let methods = on_each(example(functions, Some(&name), arguments))
+                .replace("each function", "each function of the `impl` blocks");
             mistake(&item.ident, what("a trait"), methods)
         }
         Ok(Item::Mod(item)) => {
             let items = item.content.as_ref().map_or(&[][..], |(_, items)| items);
-            let first = items.iter().find_map(|item| match item {
-                Item::Fn(function) => example(&function.sig, None, arguments),
+            let functions = items.iter().filter_map(|item| match item {
+                Item::Fn(function) => Some((&function.vis, &function.sig)),
                 _ => None,
             });
-            mistake(&item.ident, what("a module"), on_each(first))
+            mistake(&item.ident, what("a module"), on_each(example(functions, None, arguments)))
         }
         Ok(Item::Impl(item)) => {
             let name = match &*item.self_ty {
                 Type::Path(path) => path.path.segments.last().map(|last| last.ident.to_string()),
                 _ => None,
             };
-            let first = item.items.iter().find_map(|item| match item {
-                ImplItem::Fn(function) => example(&function.sig, name.as_deref(), arguments),
+            let functions = item.items.iter().filter_map(|item| match item {
+                ImplItem::Fn(function) => Some((&function.vis, &function.sig)),
                 _ => None,
             });
+            let first = example(functions, name.as_deref(), arguments);
             mistake(item.impl_token, what("an `impl` block"), on_each(first))
         }
         _ => {
@@ -150,11 +153,10 @@ fn called(call: &Expr) -> Option<String> {
     }
 }
 
-/// Help for a type: a function that takes it, with the arguments of the attribute.
-fn taking(ty: &Ident, fields: &syn::Fields, arguments: &TokenStream) -> String {
-    let names: Vec<_> =
-        fields.iter().filter_map(|field| Some(field.ident.as_ref()?.to_string())).collect();
-    let mut arguments = source(arguments).trim_end_matches(',').to_owned();
+/// Help for a struct: a function that takes it, with the arguments of the attribute.
+fn taking(ty: &Ident, generics: &Generics, fields: &Fields, arguments: &TokenStream) -> String {
+    let names: Vec<_> = fields.members().map(|member| source(&member)).collect();
+    let mut arguments = written(arguments);
     for name in &names {
         arguments = arguments.replace(&format!("\"{name}\""), &format!("\"req.{name}\""));
         arguments = arguments.replace(&format!("{{{name}}}"), &format!("{{req.{name}}}"));
@@ -167,43 +169,111 @@ fn taking(ty: &Ident, fields: &syn::Fields, arguments: &TokenStream) -> String {
             None => "key = \"req\"".to_owned(),
         };
     }
+    on_function(ty, generics, &[], &arguments)
+}
+
+/// Help for an enum: a function that takes it, beside the fields of its variants that the arguments read.
+fn taking_variants(item: &ItemEnum, arguments: &TokenStream) -> String {
+    let arguments = written(arguments);
+    let mut read: Vec<(String, String)> = Vec::new();
+    for field in item.variants.iter().flat_map(|variant| &variant.fields) {
+        let Some(name) = field.ident.as_ref().map(ToString::to_string) else { continue };
+        if is_read(&name, &arguments) && !read.iter().any(|(known, _)| *known == name) {
+            read.push((name, type_source(&field.ty)));
+        }
+    }
+    let parameters: Vec<_> = read.into_iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
+    match arguments.is_empty() {
+        true => format!(
+            "{}, with `#[derive(idempotent_runtime::KeyPart)]` on `{}`",
+            on_function(&item.ident, &item.generics, &[], "key = \"req\""),
+            item.ident
+        ),
+        false => on_function(&item.ident, &item.generics, &parameters, &arguments),
+    }
+}
+
+/// Help with a function that takes a type, after other parameters.
+fn on_function(ty: &Ident, generics: &Generics, before: &[String], arguments: &str) -> String {
     let name = snake_case(&ty.to_string());
     let name = if name.contains('_') { name } else { format!("create_{name}") };
+    let (declared, given, condition) = generics.split_for_impl();
+    let [declared, given] = [signature_source(&declared), signature_source(&given)];
+    let condition = condition.map_or_else(String::new, |it| format!(" {}", signature_source(it)));
+    let before: String = before.iter().map(|parameter| format!("{parameter}, ")).collect();
     format!(
-        "put it on the function that takes one: `#[idempotent({arguments})] async fn {name}(req: {ty}) -> \
-         Result<(), idempotent_runtime::Error> {{ Ok(()) }}`"
+        "put it on the function that takes one: `#[idempotent({arguments})] async fn {name}{declared}({before}req: \
+         {ty}{given}) -> Result<(), idempotent_runtime::Error>{condition} {{ Ok(()) }}`"
     )
 }
 
-/// The attribute on a function, if that is async: with `arguments`, or with a key of its own. `ty` is the type
-/// or trait that the function belongs to.
-fn example(sig: &Signature, ty: Option<&str>, arguments: &TokenStream) -> Option<String> {
-    sig.asyncness?;
+fn written(arguments: &TokenStream) -> String {
+    source(arguments).trim_end_matches(',').to_owned()
+}
+
+/// Returns `true` if the arguments have this word in them.
+fn is_read(name: &str, arguments: &str) -> bool {
+    arguments.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+}
+
+/// The attribute on the function to which its arguments belong, if there is one that can have it: with
+/// `arguments`, or with a key of its own. `ty` is the type or trait that the functions belong to.
+fn example<'a>(
+    functions: impl Iterator<Item = (&'a Visibility, &'a Signature)>,
+    ty: Option<&str>,
+    arguments: &TokenStream,
+) -> Option<String> {
+    let given = written(arguments);
+    let has_result = |sig: &Signature| match &sig.output {
+        ReturnType::Type(_, ty) => {
+            matches!(&**ty, Type::Path(path) if path.path.segments.last().is_some_and(|last| last.ident.to_string().ends_with("Result")))
+        }
+        ReturnType::Default => false,
+    };
+    let (vis, sig) = functions
+        .filter(|(_, sig)| sig.asyncness.is_some() || has_result(sig))
+        .min_by_key(|(_, sig)| {
+            let reads = roots(sig).iter().any(|name| is_read(name, &given));
+            (!reads && !given.is_empty(), !has_result(sig), sig.asyncness.is_none())
+        })?;
+    let mut sig = sig.clone();
+    sig.asyncness = Some(Default::default());
+    let attribute = on_method(&sig, ty, given);
+    Some(format!("{attribute} {}", signature_source(&quote!(#vis #sig))))
+}
+
+/// The names that the parameters bind.
+fn roots(sig: &Signature) -> Vec<String> {
+    let names = sig.inputs.iter().flat_map(|input| match input {
+        FnArg::Typed(typed) => pattern::names(&typed.pat),
+        FnArg::Receiver(receiver) => vec![receiver.self_token.into()],
+    });
+    names.map(|name| name.to_string()).collect()
+}
+
+/// The attribute for a function, with a name and a key if `given` has none.
+fn on_method(sig: &Signature, ty: Option<&str>, given: String) -> String {
     let mut list: Vec<String> = Vec::new();
-    let given = source(arguments).trim_end_matches(',').to_owned();
+    let end = format!(".{}", sig.ident);
     // One name for all of them would make one operation of them.
     let given = match given.split_once("name = \"") {
         Some((before, rest)) if before.is_empty() || before.ends_with([' ', ',']) => {
             rest.split_once('"').map_or(given.clone(), |(name, rest)| {
-                format!("{before}name = \"{name}.{}\"{rest}", sig.ident)
+                format!("{before}name = \"{}{end}\"{rest}", name.trim_end_matches(&end))
             })
         }
         _ => given,
     };
     if sig.receiver().is_some() && !given.contains("name =") {
         let ty = ty.map_or_else(|| "service".to_owned(), snake_case);
-        list.push(format!("name = \"{ty}.{}\"", sig.ident));
+        list.push(format!("name = \"{ty}{end}\""));
     }
-    let first = sig.inputs.iter().find_map(|input| match input {
-        FnArg::Typed(typed) => Some(source(&typed.pat)),
-        FnArg::Receiver(_) => None,
-    });
-    match (given.is_empty(), first) {
+    match (given.is_empty(), roots(sig).into_iter().find(|name| name != "self")) {
         (false, _) => list.push(given),
         (true, Some(first)) => list.push(format!("key = \"{first}\"")),
         (true, None) => list.push(format!("key = const \"{}\"", sig.ident)),
     }
-    Some(format!("#[idempotent({})] {}", list.join(", "), signature_source(sig)))
+    format!("#[idempotent({})]", list.join(", "))
 }
 
 fn on_each(first: Option<String>) -> String {

@@ -1,7 +1,7 @@
 //! Attributes and doc comments on parameters, and a second `#[idempotent]`.
 
-use proc_macro2::{TokenStream, TokenTree};
-use quote::ToTokens;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote_spanned};
 use syn::{Attribute, FnArg, ReturnType};
 
 use crate::args::{self, Args};
@@ -46,12 +46,26 @@ pub(super) fn validate(
             parts => format!("({})", parts.join(", ")),
         };
         let what = format!("`{name}` is an argument of `#[idempotent(..)]`, and no attribute");
-        let others = match written.is_empty() {
-            true => String::new(),
-            false => format!(", {}", source(written).trim_end_matches(',')),
-        };
-        let help = format!("`#[idempotent({name} = \"{value}\"{others})]`");
+        let help = joined(&format!("{name} = \"{value}\""), &source(written));
+        let help = format!("`{help}`");
         mistakes.push(mistake(same[0].1.path(), what, help));
+    }
+}
+
+/// The attribute with the arguments of both lists.
+pub(super) fn joined(first: &str, second: &str) -> String {
+    let lists = [first, second].map(|list| list.trim_end_matches([',', ' ']));
+    let lists: Vec<_> = lists.into_iter().filter(|list| !list.is_empty()).collect();
+    format!("#[idempotent({})]", lists.join(", "))
+}
+
+/// The place of an argument that is missing: the arguments that are `written`, or else the attribute.
+pub(super) fn given(written: &TokenStream, function: &Function) -> TokenStream {
+    // With the context of the user's own code, so that the compiler does not tell of the macro.
+    let attribute = function.sig.ident.span().located_at(Span::call_site());
+    match written.is_empty() {
+        true => quote_spanned!(attribute=> _),
+        false => written.clone(),
     }
 }
 

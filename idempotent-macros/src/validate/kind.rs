@@ -1,6 +1,7 @@
 //! Requires an async function.
 
 use proc_macro2::TokenStream;
+use quote::quote_spanned;
 use syn::ReturnType;
 
 use super::{attributes, returns};
@@ -32,10 +33,12 @@ pub(super) fn validate(function: &Function, written: &TokenStream) -> syn::Resul
         return Err(mistake(abi, what, format!("`{}`", async_head(function))));
     }
     if let Shape::Plain = function.shape {
-        if let Some(attribute) = function.blocking_attribute() {
+        if let Some((span, attribute)) = function.blocking_attribute() {
+            // Not as what that attribute has written, which the compiler would tell.
+            let at = quote_spanned!(name.span().located_at(span)=> _);
             let what = format!("`#[{attribute}]` has made `{name}` a function that is not async");
             let help = format!("put `#[idempotent({})]` above `#[{attribute}]`", source(written));
-            return Err(mistake(name, what, help));
+            return Err(mistake(at, what, help));
         }
         let what = format!("`{name}` is not async");
         let help = match (function.future_output(), &sig.output) {

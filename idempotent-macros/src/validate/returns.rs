@@ -1,6 +1,7 @@
 //! Requires that the function returns a `Result`, with a value that can be kept.
 
 mod help;
+mod misplaced;
 
 use proc_macro2::Ident;
 use syn::{Expr, ReturnType, Type};
@@ -8,7 +9,7 @@ use syn::{Expr, ReturnType, Type};
 pub(super) use self::help::awaited;
 use crate::args::Args;
 use crate::condition::Condition;
-use crate::function::{self, Function, Shape, shown};
+use crate::function::{self, Function, Shape, nested, shown};
 use crate::mistake::{Mistakes, mistake};
 use crate::source::type_source;
 use crate::value::Mode;
@@ -91,11 +92,61 @@ pub(crate) fn condition(function: &Function) -> Option<Condition> {
         },
         _ => false,
     };
-    (is_std || is_made()).then(|| Condition {
+    let is_nested = || nested::meant(&returns).is_some() && name != "Result";
+    (is_std || is_made() || is_nested()).then(|| Condition {
         what: not_a_result(function),
         label: "not a `Result`".to_owned(),
         help: help::as_result(function, &returns),
     })
+}
+
+/// A value with a `Result` or an `Outcome` in it at the wrong place, and the condition that it can be kept: it can if
+/// all of it serializes.
+pub(crate) fn value_condition(function: &Function) -> Option<(Type, Condition)> {
+    let returns = function.returns();
+    let (value, _) = function::result_types(&returns)?;
+    let meant = type_source(&nested::meant(&returns)?);
+    let outcome = match type_source(value).contains("Outcome") {
+        true => ", and an `idempotent_runtime::Outcome` around the value alone",
+        false => "",
+    };
+    let inner = match nested::has_result(value) {
+        true => {
+            "; or keep the inner `Result`, with `#[derive(serde::Serialize, serde::Deserialize)]` on its types"
+        }
+        false => "",
+    };
+    let what = format!(
+        "`{}` cannot be kept for replay: it needs `Serialize` and `DeserializeOwned` of serde",
+        type_source(value)
+    );
+    let condition = Condition {
+        what,
+        label: "its values cannot be stored and read back".to_owned(),
+        help: format!(
+            "`-> {meant}`: one `Result` goes around all{outcome}{inner}; or keep no value: \
+             `mode = \"reject\"`"
+        ),
+    };
+    Some((value.clone(), condition))
+}
+
+/// An error with the name of a type of the language, and the condition that it can be made from a refusal.
+pub(crate) fn error_condition(function: &Function) -> Option<(Type, Condition)> {
+    let returns = function.returns();
+    let (value, error) = function::result_types(&returns)?;
+    if function::is_opaque(&returns) {
+        return None;
+    }
+    let condition = Condition {
+        what: format!(
+            "`{}` cannot be made from `{ERROR}`, which a refused call gets",
+            type_source(error)
+        ),
+        label: format!("needs `From<{ERROR}>`"),
+        help: help::with_text_error(function, value, error)?,
+    };
+    Some((error.clone(), condition))
 }
 
 fn not_a_result(function: &Function) -> String {

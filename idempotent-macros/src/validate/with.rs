@@ -2,9 +2,10 @@
 
 use proc_macro2::Ident;
 use quote::ToTokens;
-use syn::{Expr, FnArg, Pat};
+use syn::{Expr, FnArg, GenericArgument, Pat, PathArguments, Type};
 
 use crate::args::Args;
+use crate::condition::Condition;
 use crate::function::Function;
 use crate::methods::renamed;
 use crate::mistake::{Mistakes, mistake};
@@ -58,6 +59,70 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         ),
     };
     mistakes.push(mistake(word, what, help));
+}
+
+/// The condition for a static, and for a parameter of a type that has an instance inside.
+pub(crate) fn condition(expr: &Expr, function: &Function) -> Option<Condition> {
+    let Expr::Path(path) = expr else { return None };
+    let name = &path.path.segments.last()?.ident;
+    let written = source(expr);
+    let with = |end: &str| format!("`with = {written}{end}`");
+    let help = match path.path.get_ident().and_then(|name| function.type_of(name)) {
+        Some(ty) => with(inside(ty)?),
+        None if is_static(name) => format!(
+            "a `OnceLock` or `OnceCell`: {}; a `LazyLock` with a `Result` or `Option`: {}; a `Mutex`: {}; otherwise call \
+             `install()` on the instance once, and leave `with` out",
+            with(SET),
+            with(THERE),
+            with(".lock().unwrap()"),
+        ),
+        None => return None,
+    };
+    Some(Condition {
+        what: format!("`with` takes an `Idempotency`, and `{written}` is none"),
+        label: "neither an `Idempotency` nor anything that dereferences to one".to_owned(),
+        help,
+    })
+}
+
+/// The way to the value of a `OnceLock`.
+const SET: &str = ".get().expect(\"built at the start\")";
+
+/// The way to the value of an `Option` or a `Result`.
+const THERE: &str = ".as_ref().expect(\"built at the start\")";
+
+/// The way to the instance inside of a type, which is told by its name.
+fn inside(ty: &Type) -> Option<&'static str> {
+    match ty {
+        Type::Reference(reference) => inside(&reference.elem),
+        Type::Path(path) => {
+            let last = path.path.segments.last()?;
+            match last.ident.to_string().as_str() {
+                "OnceLock" | "OnceCell" => Some(SET),
+                "Option" | "Result" => Some(THERE),
+                "Mutex" if path.path.segments.iter().any(|it| it.ident == "tokio") => {
+                    Some(".lock().await")
+                }
+                "Mutex" => Some(".lock().unwrap()"),
+                "RwLock" => Some(".read().unwrap()"),
+                "Arc" | "Box" | "Rc" => match &last.arguments {
+                    PathArguments::AngleBracketed(arguments) => match arguments.args.first()? {
+                        GenericArgument::Type(ty) => inside(ty),
+                        _ => None,
+                    },
+                    _ => None,
+                },
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Returns `true` for a name in capitals.
+fn is_static(name: &Ident) -> bool {
+    let name = name.to_string();
+    name.contains(char::is_uppercase) && !name.contains(char::is_lowercase)
 }
 
 /// The root of a path of fields that is no parameter. Statics and constants are written in capitals.

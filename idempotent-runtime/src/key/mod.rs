@@ -40,7 +40,14 @@ pub use writer::{Group, KeyWriter};
 ///
 /// # Implementing
 ///
-/// An implementation MUST write equal values equally and different values differently, MUST NOT
+/// The derive writes the fields:
+///
+/// ```
+/// #[derive(idempotent_runtime::KeyPart)]
+/// struct Price { cents: u64, currency: String }
+/// ```
+///
+/// An implementation by hand MUST write equal values equally and different values differently, MUST NOT
 /// depend on the platform, the process or time, and SHOULD write exactly one atom or group.
 ///
 /// ```

@@ -63,12 +63,14 @@ mod sealed {
     message = "`{E}` cannot be made from `idempotent_runtime::Error`, which a refused call gets",
     label = "needs `From<idempotent_runtime::Error>`",
     note = "with `#[derive(thiserror::Error)]`: add `#[error(transparent)] Refused(#[from] \
-            idempotent_runtime::Error)`; where a variant has that error, `#[from]` alone",
+            idempotent_runtime::Error)`, in place of a variant with `#[from] idempotent_runtime::ErrorKind`; where a \
+            variant has that error, `#[from]` alone",
     note = "if it has `#[from] Error` or `From<Error>`, that is another `Error`, such as `std::io::Error`: write \
             `idempotent_runtime::Error`",
     note = "without `thiserror`: add a variant `Refused(idempotent_runtime::Error)`, and `impl \
             From<idempotent_runtime::Error> for {E} {{ fn from(error: idempotent_runtime::Error) -> Self {{ \
-            Self::Refused(error) }} }}`, in place of an `impl Into<{E}>`",
+            Self::Refused(error) }} }}`, in place of an `impl Into<{E}>`, and of one of \
+            `From<idempotent_runtime::ErrorKind>`",
     note = "a variant `Other` that there is: `Self::Other(error.into())` for `anyhow::Error` and `Box<dyn Error>`, \
             `Self::Other(error.to_string())` for `String`; a tuple struct: `Self(error.to_string())`; a type of another crate \
             goes into an error of your own, which has the same"

@@ -37,5 +37,6 @@ pub use self::run::{Detach, Run, RunDetached, Witness, detached_body_must_be_sen
 pub use self::transaction::{Boxed, ClaimIn, InTransaction, RunBody, claim};
 pub use crate::answer_policy::AnswerPolicy;
 pub use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
+pub use crate::instance::Idempotency;
 pub use crate::key::{Encoded, KeyPart, Parts};
 pub use crate::site::Site;

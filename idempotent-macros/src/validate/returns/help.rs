@@ -3,9 +3,9 @@
 use quote::quote;
 use syn::{Expr, GenericArgument, PathArguments, Type};
 
-use super::{ERROR, last_segment};
+use super::{ERROR, is_primitive, last_segment, misplaced};
 use crate::form::Form;
-use crate::function::{self, Function, shown};
+use crate::function::{self, Function, nested, shown};
 use crate::source::type_source;
 
 /// Help with another `Result` for a function that ends in `Ok(value)`: the whole function, in which
@@ -41,6 +41,9 @@ pub(super) fn as_result(function: &Function, returns: &Type) -> String {
                 format!("the function is async already: `-> {output}`, with `.await` on the future")
             }
         };
+    }
+    if let Some(meant) = nested::meant(returns) {
+        return misplaced::help(function, returns, &meant);
     }
     let last = function.last_expression();
     let response = last.as_ref().and_then(|last| response(last, function, returns));
@@ -78,6 +81,38 @@ pub(super) fn as_result(function: &Function, returns: &Type) -> String {
         }
         _ => help,
     }
+}
+
+/// Help for a function whose error is text, a number or nothing: the same with a `String`.
+pub(super) fn with_text_error(function: &Function, value: &Type, error: &Type) -> Option<String> {
+    let method = match error {
+        Type::Reference(_) => own_method(error).filter(|method| *method == "to_owned")?,
+        Type::Tuple(tuple) if tuple.elems.is_empty() => "",
+        Type::Path(path) if is_primitive(&path.path.get_ident()?.to_string()) => "to_string",
+        _ => return None,
+    };
+    let text = |error: &str| match method {
+        "" => "\"failed\".to_owned()".to_owned(),
+        method => format!("{error}.{method}()"),
+    };
+    let result = format!("Result<{}, String>", type_source(value));
+    let whole = function.rewritten(&result, |last| {
+        let Expr::Call(call) = last? else { return None };
+        match shown(&call.func).as_str() {
+            "Ok" => Some(shown(last?)),
+            "Err" => Some(format!("Err({})", text(&shown(call.args.first()?)))),
+            _ => None,
+        }
+    });
+    let help = match whole {
+        Some(whole) => format!("`{whole}`"),
+        None => format!("`-> {result}`, with `Err({})` in place of `Err(error)`", text("error")),
+    };
+    let error = type_source(error);
+    Some(format!(
+        "{help}; or an error of your own, as `Err(CallError::Failed(error))`: `#[derive(Debug)] enum CallError {{ Failed({error}), Refused({ERROR}) }}`, with \
+         `impl From<{ERROR}> for CallError {{ fn from(error: {ERROR}) -> Self {{ Self::Refused(error) }} }}`"
+    ))
 }
 
 /// The method that makes an owned value of text or of a slice.

@@ -1,0 +1,8 @@
+use idempotent_runtime::idempotent;
+
+#[idempotent(key = "id", mode = "strong")]
+async fn create(id: u64) -> Result<u64, ()> {
+    Ok(id)
+}
+
+fn main() {}

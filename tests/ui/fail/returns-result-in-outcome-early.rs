@@ -1,0 +1,23 @@
+use idempotent_runtime::{Error, Outcome, idempotent};
+use serde::{Deserialize, Serialize};
+
+#[derive(Serialize, Deserialize)]
+struct Order(u64);
+
+struct OrderError(Error);
+
+impl From<Error> for OrderError {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+#[idempotent(key = "id")]
+async fn create(id: u64) -> Outcome<Result<Order, OrderError>> {
+    if id == 0 {
+        return Outcome::new(Ok(Order(1)));
+    }
+    Outcome::new(Ok(Order(id)))
+}
+
+fn main() {}
