@@ -1,4 +1,4 @@
-//! Requires that a word in `with` is a parameter.
+//! Requires that a word in `with` is a parameter, and that `with` builds nothing.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -30,6 +30,12 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         ));
         return;
     }
+    if let Some(built) = built(expr) {
+        let what =
+            "`with` would build an instance for each call, which knows nothing of the others";
+        mistakes.push(mistake(expr, what, once(built)));
+        return;
+    }
     let Expr::Path(path) = expr else {
         if let Some((root, named)) = misnamed(expr, function) {
             let what = format!("`{root}` is not a parameter of `{}`", function.sig.ident);
@@ -59,6 +65,42 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         ),
     };
     mistakes.push(mistake(word, what, help));
+}
+
+/// An expression that builds an instance, without what takes it out of a `Result`.
+fn built(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::MethodCall(call) => match call.method.to_string().as_str() {
+            "unwrap" | "expect" => built(&call.receiver),
+            _ => built(&call.receiver).map(|_| expr),
+        },
+        Expr::Try(expr) => built(&expr.expr),
+        Expr::Reference(expr) => built(&expr.expr),
+        Expr::Await(wait) => built(&wait.base).map(|_| expr),
+        Expr::Call(call) => {
+            let Expr::Path(path) = &*call.func else { return None };
+            let mut names =
+                path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+            let is_constructor = matches!(names.next()?.as_str(), "builder" | "in_memory");
+            (is_constructor && names.next()? == "Idempotency").then_some(expr)
+        }
+        _ => None,
+    }
+}
+
+/// Help for an instance that is built in `with`: one for all calls.
+fn once(built: &Expr) -> String {
+    let built = source(built);
+    if built.contains(".await") || built.contains('?') {
+        return format!(
+            "build one at the start, and leave `with` out: `{built}?.install()?` in `main`; or take it as a parameter: \
+             `with = idempotency`, with `idempotency: &idempotent_runtime::Idempotency`"
+        );
+    }
+    format!(
+        "`with = INSTANCE`, with `static INSTANCE: std::sync::LazyLock<idempotent_runtime::Idempotency> = \
+         std::sync::LazyLock::new(|| {built}.expect(\"valid settings\"));`"
+    )
 }
 
 /// The condition for a static, and for a parameter of a type that has an instance inside.

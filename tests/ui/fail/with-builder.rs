@@ -5,4 +5,6 @@ async fn create(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
 
-fn main() {}
+fn main() {
+    drop(Idempotency::builder());
+}
