@@ -3,7 +3,9 @@
 //! Unknown and repeated names, missing values and positional arguments are reported here and left
 //! out, so that they do not cause further errors.
 
+mod by_value;
 mod comments;
+mod neighbours;
 mod not_kept;
 mod positional;
 mod unknown;
@@ -17,6 +19,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
 pub(crate) use self::comments::{comment, not_here};
+use self::neighbours::Neighbours;
 use self::positional::positional;
 use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
@@ -55,6 +58,7 @@ fn entries(
         return split(corrected, parameters, mistakes);
     }
     let mut metas: Vec<Meta> = Vec::new();
+    let neighbours = Neighbours::of(input.fork().parse().unwrap_or_default());
     let mut converts = false;
     while !input.is_empty() {
         comments::take(input, mistakes);
@@ -73,7 +77,7 @@ fn entries(
             let _ = input.parse::<Token![,]>();
             continue;
         }
-        match entry(input, parameters) {
+        match entry(input, parameters, &neighbours) {
             Ok((name, meta)) => match metas.iter().find(|known| known.path().is_ident(&name)) {
                 Some(first) => mistakes.push(repeated(&name, first, &meta)),
                 None => match with_parameters::refusal(&meta, parameters) {
@@ -96,7 +100,11 @@ fn entries(
     metas.into_iter().map(NestedMeta::Meta).collect()
 }
 
-fn entry(input: ParseStream<'_>, parameters: &[String]) -> syn::Result<(Ident, Meta)> {
+fn entry(
+    input: ParseStream<'_>,
+    parameters: &[String],
+    neighbours: &Neighbours,
+) -> syn::Result<(Ident, Meta)> {
     if !input.peek(syn::Ident::peek_any) || is_positional(input) {
         return Err(positional(input));
     }
@@ -105,7 +113,7 @@ fn entry(input: ParseStream<'_>, parameters: &[String]) -> syn::Result<(Ident, M
     }
     let name = input.call(Ident::parse_any)?;
     let Some(argument) = args::find(&name.to_string()) else {
-        return Err(unknown(&name, input, parameters));
+        return Err(unknown(&name, input, parameters, neighbours));
     };
     if input.peek(token::Paren) {
         return Err(parenthesised(&name, argument, &input.parse::<TokenTree>()?.0));

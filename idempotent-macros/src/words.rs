@@ -47,9 +47,6 @@ const INSTANCE: [(&str, &str); 2] = [
     ("`with = self.idempotency`", "`with = idempotency`"),
 ];
 
-/// A call of the function, in examples that are written before it is known.
-pub(crate) const CALL: &str = "create_order(req)";
-
 /// The names that examples use.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -70,8 +67,6 @@ pub(crate) struct Words {
     transaction: Option<String>,
     methods: Methods,
     is_free: bool,
-    /// A call of the function, as its caller writes it.
-    call: Option<String>,
 }
 
 impl Words {
@@ -85,7 +80,6 @@ impl Words {
             error,
             value: value.filter(|value| !value.contains(['&', '\''])),
             methods: Methods::of(function),
-            call: Some(call_of(function)),
             is_free: function.receiver().is_none(),
             written: words_in(arguments.clone()),
             ..Self::default()
@@ -134,9 +128,6 @@ impl Words {
         let Some((what, help)) = text.split_once("\nhelp: ") else { return text.to_owned() };
         let help = self.methods.put_into(help);
         let mut help = self.with_parameters(&help);
-        if let Some(call) = &self.call {
-            help = help.replace(CALL, call);
-        }
         if let Some(operation) = &self.operation {
             help = help.replace(OPERATION, operation);
         }
@@ -324,28 +315,6 @@ enum Kind {
     /// A mutable borrow, as of a transaction.
     Borrowed,
     Other,
-}
-
-/// A call of the function, with a copy of each argument that is not one itself.
-fn call_of(function: &Function) -> String {
-    let argument = |input: &FnArg| match input {
-        FnArg::Receiver(_) => None,
-        FnArg::Typed(typed) => {
-            let name = name_of(&typed.pat).unwrap_or_else(|| "argument".to_owned());
-            let is_copy = match &*typed.ty {
-                Type::Reference(_) => true,
-                Type::Path(path) => path.path.get_ident().is_some_and(|name| {
-                    name.to_string().starts_with(char::is_lowercase) && name != "str"
-                }),
-                _ => false,
-            };
-            let name = name.trim_start_matches('_');
-            Some(if is_copy { name.to_owned() } else { format!("{name}.clone()") })
-        }
-    };
-    let arguments: Vec<_> = function.sig.inputs.iter().filter_map(argument).collect();
-    let receiver = if function.receiver().is_some() { "self." } else { "" };
-    format!("{receiver}{}({})", function.sig.ident, arguments.join(", "))
 }
 
 /// Returns `true` for a type that may be a struct of the user's.
