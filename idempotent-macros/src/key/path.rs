@@ -1,6 +1,6 @@
-//! Field paths: `req.order_id`, `pair.0`, `req.id()`, `req.reference?`.
+//! Field paths: `req.order_id`, `pair.0`, `req.id()`, `req.reference?`, `req.customer?.id`.
 //!
-//! Nothing in a path can panic: a value that may be missing is an `Option` with `?` at the end.
+//! Nothing in a path can panic: a value that may be missing is an `Option` with `?` after it.
 
 mod computed;
 mod joined;
@@ -35,6 +35,8 @@ pub(crate) struct FieldPath {
 pub(super) enum Step {
     Field(Member),
     Call(Ident),
+    /// `?` on the way: the path goes on in the value of an `Option`.
+    Value,
 }
 
 /// Position of the path in the key, for help texts.
@@ -51,7 +53,7 @@ impl FieldPath {
     pub(crate) fn first_field(&self) -> Option<String> {
         match self.steps.first()? {
             Step::Field(Member::Named(field)) => Some(field.to_string()),
-            Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
+            Step::Field(Member::Unnamed(_)) | Step::Call(_) | Step::Value => None,
         }
     }
 
@@ -59,7 +61,7 @@ impl FieldPath {
     pub(crate) fn last_field(&self) -> Option<String> {
         match self.steps.last()? {
             Step::Field(Member::Named(field)) => Some(field.to_string()),
-            Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
+            Step::Field(Member::Unnamed(_)) | Step::Call(_) | Step::Value => None,
         }
     }
 
@@ -68,8 +70,18 @@ impl FieldPath {
         match self.steps.last() {
             Some(Step::Field(Member::Named(name)) | Step::Call(name)) => name.span(),
             Some(Step::Field(Member::Unnamed(index))) => index.span,
-            None => self.root.span(),
+            Some(Step::Value) | None => self.root.span(),
         }
+    }
+
+    /// The steps up to each `?` on the way, and those after the last one.
+    pub(super) fn legs(&self) -> impl DoubleEndedIterator<Item = &[Step]> {
+        self.steps.split(|step| matches!(step, Step::Value))
+    }
+
+    /// Returns `true` for a path with `?`.
+    pub(super) fn may_be_missing(&self) -> bool {
+        self.optional || self.legs().count() > 1
     }
 
     /// The path as it is written from another root.
@@ -80,6 +92,7 @@ impl FieldPath {
                 Step::Field(Member::Named(field)) => text.push_str(&format!(".{field}")),
                 Step::Field(Member::Unnamed(index)) => text.push_str(&format!(".{}", index.index)),
                 Step::Call(method) => text.push_str(&format!(".{method}()")),
+                Step::Value => text.push('?'),
             }
         }
         text.push_str(if self.optional { "?" } else { "" });
@@ -127,6 +140,11 @@ impl Reader<'_> {
                 let root = self.walk(&call.receiver, steps)?;
                 let on_a_place = !steps.iter().any(|step| matches!(step, Step::Call(_)));
                 steps.push(Step::Call(self.method(call, on_a_place)?));
+                Ok(root)
+            }
+            Expr::Try(value) => {
+                let root = self.walk(&value.expr, steps)?;
+                steps.push(Step::Value);
                 Ok(root)
             }
             Expr::Index(index) => Err(self.index(index)),
@@ -251,10 +269,13 @@ impl Reader<'_> {
         if self.name == "message" {
             return self.text();
         }
-        // A `?` goes at the end only.
-        match source(step) == source(self.whole) {
-            true => format!("refuse a call without it: `{}`", self.optional(option)),
-            false => self.own_option(),
+        let path = match source(step) == source(self.whole) {
+            true => Some(format!("{option}?")),
+            false => with_question_marks(self.whole),
+        };
+        match path {
+            Some(path) => format!("refuse a call without it: `{}`", self.whole(&path)),
+            None => self.own_option(),
         }
     }
 
@@ -374,6 +395,36 @@ fn optional_value(path: &Expr) -> Option<String> {
     Some(match unwrap(path) {
         Expr::Field(_) => format!("Some(&{value})"),
         _ => format!("Some({value})"),
+    })
+}
+
+/// The path with `?` in the place of each step that has no answer for a missing value: `req.customer?.email` for
+/// `req.customer.unwrap().email`.
+fn with_question_marks(path: &Expr) -> Option<String> {
+    Some(match unwrap(path) {
+        Expr::Path(path) => path.path.get_ident()?.to_string(),
+        Expr::Field(field) => {
+            let member = &field.member;
+            format!("{}.{}", with_question_marks(&field.base)?, quote!(#member))
+        }
+        Expr::Try(value) => format!("{}?", with_question_marks(&value.expr)?),
+        Expr::Index(index) => {
+            let is_first =
+                matches!(literal(&index.index), Some(Lit::Int(at)) if at.base10_digits() == "0");
+            let receiver = Some(&index.expr).filter(|_| is_first)?;
+            format!("{}.first()?", with_question_marks(receiver)?)
+        }
+        Expr::MethodCall(call) => {
+            let receiver = with_question_marks(&call.receiver)?;
+            match call.method.to_string().as_str() {
+                "unwrap" | "expect" | "unwrap_or_default" | "unwrap_or" | "unwrap_or_else" => {
+                    format!("{receiver}?")
+                }
+                method if call.args.is_empty() => format!("{receiver}.{method}()"),
+                _ => return None,
+            }
+        }
+        _ => return None,
     })
 }
 

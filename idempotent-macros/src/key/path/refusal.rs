@@ -16,19 +16,6 @@ impl Reader<'_> {
     pub(super) fn refuse(&self, expr: &Expr) -> syn::Error {
         let name = self.name;
         match expr {
-            Expr::Try(optional) => mistake(
-                optional.question_token,
-                format!("`?` goes once, at the end of a path in `{name}`"),
-                match unwrap(&optional.expr) {
-                    Expr::Path(_) | Expr::Field(_) if is_doubled(self.whole) => {
-                        format!("`{}`", self.optional(&source(&optional.expr)))
-                    }
-                    Expr::Path(_) => {
-                        format!("`{}`", self.optional(&source(self.whole).replace([' ', '?'], "")))
-                    }
-                    _ => self.own_option(),
-                },
-            ),
             Expr::Await(wait) => mistake(
                 wait.await_token,
                 format!("`{name}` cannot use `.await`"),
@@ -335,11 +322,6 @@ fn without_computation(binary: &syn::ExprBinary) -> Option<&Expr> {
         (path, fixed) | (fixed, path) if is_path(path) && literal(fixed).is_some() => Some(path),
         _ => None,
     }
-}
-
-/// Returns `true` for a path that ends in `?`: with the one that has been taken off, it had two.
-fn is_doubled(path: &Expr) -> bool {
-    matches!(unwrap(path), Expr::Try(inner) if !source(&inner.expr).contains('?'))
 }
 
 /// Returns `true` for a function of which every call returns something else, by its name.
