@@ -23,7 +23,7 @@ use self::neighbours::Neighbours;
 use self::positional::positional;
 use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
-use crate::key;
+use crate::key::{self, Elements};
 use crate::mistake::{Mistakes, mistake, reported};
 use crate::source::source;
 use crate::value::{final_errors, literal};
@@ -186,6 +186,11 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
             && let Some((what, path)) = key::keyword(&rest.to_string())
         {
             return mistake(rest, what, format!("{}`{name} = {path}`", key::RENAMED));
+        }
+        let written = rest.to_string().replace(' ', "");
+        if let Some(elements) = Elements::of(&written).filter(|_| argument.is_key) {
+            let (what, help) = elements.explain(name, |key| format!("{name} = {key}"));
+            return mistake(rest, what, help);
         }
         let at: TokenStream = start.parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
         let what = format!("the value of `{name}` is not an expression");

@@ -19,7 +19,10 @@ pub(super) fn recognise(key: &str) -> Option<Foreign> {
     }
     if let Some(path) = key.strip_prefix("$.") {
         let what = "`$` is not a parameter".to_owned();
-        return Some(Foreign { what, translation: format!("req.{}", snake_fields(path)) });
+        return Some(Foreign {
+            what,
+            translation: format!("req.{}", snake_fields(path)).replace("[0]", ".first()?"),
+        });
     }
     if let Some((what, translation)) = placeholders(key) {
         return Some(Foreign { what, translation });

@@ -13,8 +13,8 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, ExprTuple, Lit, Member, Token};
 
 use self::refusal::as_text;
-use super::Header;
 use super::template::text_method;
+use super::{Elements, Header};
 use crate::methods::{method_of, renamed};
 use crate::mistake::mistake;
 use crate::source::source;
@@ -247,21 +247,25 @@ impl Reader<'_> {
 
     fn index(&self, index: &ExprIndex) -> syn::Error {
         let receiver = source(&index.expr);
+        let whole = source(self.whole).replace(' ', "");
+        if is_all(&index.index)
+            && self.name != "message"
+            && let Some(elements) = Elements::of(&whole)
+        {
+            let (what, help) = elements.explain(self.name, |path| self.whole(path));
+            return mistake(index, what, help);
+        }
         let what = format!("`{}` panics in the caller if there is no such element", source(index));
-        let first = match literal(&index.index) {
-            Some(Lit::Int(position)) if position.base10_digits() == "0" => ".first()",
-            Some(Lit::Str(entry))
-                if receiver.contains("header") && matches!(self.place, Place::Whole) =>
-            {
-                let header = Header::of_path("headers", Some(&entry.value()));
-                return match header {
-                    Some(header) => mistake(index, what, header.help(self.name)),
-                    None => mistake(index, what, self.own_option()),
-                };
-            }
-            _ => return mistake(index, what, self.own_option()),
+        if let (Some(Lit::Str(entry)), Place::Whole) = (literal(&index.index), self.place)
+            && receiver.contains("header")
+            && let Some(header) = Header::of_path("headers", Some(&entry.value()))
+        {
+            return mistake(index, what, header.help(self.name));
+        }
+        let Some(end) = end_of(&index.index) else {
+            return mistake(index, what, self.own_option());
         };
-        mistake(index, what, self.without_a_value(index, &format!("{receiver}{first}")))
+        mistake(index, what, self.without_a_value(index, &format!("{receiver}{end}")))
     }
 
     /// Help for a step that has no answer where a value is missing. `option` is the path up to it.
@@ -357,6 +361,20 @@ impl Reader<'_> {
     }
 }
 
+/// The method for the first or the last element, if the index is that of one: `0`, and `-1` of Python.
+fn end_of(index: &Expr) -> Option<&'static str> {
+    match source(index).replace(' ', "").as_str() {
+        "0" => Some(".first()"),
+        "-1" => Some(".last()"),
+        _ => None,
+    }
+}
+
+/// Returns `true` for `..`.
+fn is_all(index: &Expr) -> bool {
+    matches!(index, Expr::Range(range) if range.start.is_none() && range.end.is_none())
+}
+
 /// The type that a method in a help text returns.
 pub(super) const KEY_PART: &str = "impl idempotent_runtime::KeyPart + '_";
 
@@ -375,7 +393,8 @@ fn optional_value(path: &Expr) -> Option<String> {
             }
             Expr::Try(inner) => format!("{}.as_ref()?", steps(&inner.expr)?),
             Expr::Index(index) => {
-                let is_position = matches!(&*index.index, Expr::Path(_) | Expr::Lit(_));
+                let is_position =
+                    matches!(&*index.index, Expr::Path(_) | Expr::Lit(_) | Expr::Range(_));
                 let at = Some(&index.index).filter(|_| is_position)?;
                 format!("{}.get({})?", steps(&index.expr)?, source(at))
             }
@@ -409,10 +428,7 @@ fn with_question_marks(path: &Expr) -> Option<String> {
         }
         Expr::Try(value) => format!("{}?", with_question_marks(&value.expr)?),
         Expr::Index(index) => {
-            let is_first =
-                matches!(literal(&index.index), Some(Lit::Int(at)) if at.base10_digits() == "0");
-            let receiver = Some(&index.expr).filter(|_| is_first)?;
-            format!("{}.first()?", with_question_marks(receiver)?)
+            format!("{}{}?", with_question_marks(&index.expr)?, end_of(&index.index)?)
         }
         Expr::MethodCall(call) => {
             let receiver = with_question_marks(&call.receiver)?;

@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use syn::{Expr, LitStr};
 
 use super::path::{self, Place};
-use super::{Piece, quoted};
+use super::{Elements, Piece, quoted};
 use crate::methods::method_of;
 use crate::mistake::{Mistakes, mistake};
 
@@ -170,6 +170,10 @@ fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::F
 }
 
 fn read_path(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::FieldPath> {
+    if let Some(elements) = Elements::of(hole).filter(|_| name != "message") {
+        let (what, help) = elements.explain(name, |path| format!("{{{path}}}"));
+        return Err(mistake(template, what, help));
+    }
     let expr: Expr = quoted::parse_text(hole, template.span()).map_err(|_| {
         if let Some((what, path)) = super::keyword(hole) {
             return mistake(template, what, format!("{}`{{{path}}}`", super::RENAMED));
