@@ -165,9 +165,7 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "group" | "namespace" => Of("name"),
         "tenant" | "principal" | "tenant_id" | "per" => Of("scope"),
         "payload" | "body" | "hash" | "checksum" | "digest" | "params" => Of("fingerprint"),
-        "instance" | "idempotency" | "using" | "client" | "backend" | "persistence_layer" => {
-            Of("with")
-        }
+        "instance" | "idempotency" | "using" => Of("with"),
         "key_expression" | "key_expr" | "expression" | "expr" | "spel" | "idempotency_key"
         | "idempotent_key" | "idem_key" | "lock_key" | "cache_key" | "param" | "field" | "by"
         | "args" | "id" | "unique_by" | "value" => Of("key"),
@@ -197,7 +195,8 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         "token_name" | "token" | "header" | "header_name" | "param_name" | "allow_param"
         | "parameter_name" | "query" | "token_param" | "token_key" => Say(HTTP),
         "prefix" | "key_prefix" => Say(PREFIX),
-        "store" | "redis" | "storage" | "repository" => Say(STORE),
+        "store" | "redis" | "storage" | "repository" | "client" | "backend"
+        | "persistence_layer" => Say(STORE),
         "timeout" => Limit,
         "codec" | "serializer" | "serialization" | "format" | "encoding" => Say(CODEC),
         "result" | "option" | "sync_writes" | "sync" | "with_cached_flag" => Say(ALWAYS),

@@ -12,6 +12,7 @@ use syn::{FnArg, Pat, Type};
 use crate::function::{Function, result_types};
 use crate::methods::Methods;
 use crate::source::type_source;
+use crate::suggest::quoted_list;
 use crate::synonyms::snake_case;
 use crate::validate::dotted;
 
@@ -168,19 +169,32 @@ impl Words {
         others
     }
 
-    /// The path with a field that there is, another one for each of the `known` paths.
-    fn example(&self, path: &str, known: &mut Vec<String>) -> String {
+    /// The path with a field that there is, another one for each of the `known` paths; or a parameter that is a key
+    /// itself. Without either, the field is one of the user's, which is told in `invented`.
+    fn example(&self, path: &str, known: &mut Vec<String>, invented: &mut Vec<String>) -> String {
+        let mut invent = |field: &str| {
+            let is_known = |known: &String| known == field;
+            if !self.written.iter().any(is_known) && !invented.iter().any(is_known) {
+                invented.push(field.to_owned());
+            }
+        };
         // None of the fields that are known may be an `Option`.
-        if path.ends_with('?') {
+        if let Some(field) = path.strip_prefix("req.").and_then(|field| field.strip_suffix('?')) {
+            invent(field);
             return path.to_owned();
         }
         let at = known.iter().position(|known| known == path).unwrap_or_else(|| {
             known.push(path.to_owned());
             known.len() - 1
         });
-        match self.others().get(at) {
-            Some(field) => format!("req.{field}"),
-            None => "req.id".to_owned(),
+        let others = self.others();
+        match (others.get(at), at.checked_sub(others.len()).and_then(|at| self.scalars.get(at))) {
+            (Some(field), _) => format!("req.{field}"),
+            (None, Some(scalar)) => scalar.clone(),
+            (None, None) => {
+                invent("id");
+                "req.id".to_owned()
+            }
         }
     }
 
@@ -204,14 +218,21 @@ impl Words {
                 let help = if is_own { help } else { help.replace(PAYLOAD, &payload) };
                 // Without a field, the whole is what is left, and it has been said.
                 let help = help.replace(&format!(", or `fingerprint = \"{request}\"`"), "");
-                let mut known: Vec<String> = Vec::new();
-                replace_paths(&help, |path| {
+                let (mut known, mut invented) = (Vec::new(), Vec::new());
+                let help = replace_paths(&help, |path| {
                     let path = match self.is_example(path) {
-                        true => self.example(path, &mut known),
+                        true => self.example(path, &mut known, &mut invented),
                         false => path.to_owned(),
                     };
-                    path.replacen("req", request, 1)
-                })
+                    match path.strip_prefix("req.") {
+                        Some(rest) => format!("{request}.{rest}"),
+                        None => path,
+                    }
+                });
+                match invented.first() {
+                    Some(first) => marked(&help, &format!("{request}.{first}"), &invented),
+                    None => help,
+                }
             }
             (None, scalars) => {
                 let payload = match scalars {
@@ -235,6 +256,19 @@ impl Words {
             }
         }
     }
+}
+
+/// Says behind the code with the first of the `invented` fields that they are examples.
+fn marked(help: &str, first: &str, invented: &[String]) -> String {
+    let fields = quoted_list(invented);
+    let mark = match invented {
+        [_] => format!(" ({fields} stands for a field of your own)"),
+        _ => format!(" ({fields} stand for fields of your own)"),
+    };
+    let code = help.find(first).unwrap_or_default();
+    let end = help[code..].find('`').map_or(help.len(), |end| code + end + 1);
+    let end = end + usize::from(help[end..].starts_with('?'));
+    format!("{}{mark}{}", &help[..end], &help[end..])
 }
 
 /// Replaces every path that starts at `req`.
@@ -402,12 +436,12 @@ mod tests {
         );
         let help = |text| help(function.clone(), text);
         assert_eq!(help("`{req.id()}`, `{my_req.id}`"), "`{order.id()}`, `{my_req.id}`");
-        // Fields that the body reads, and the commonest name after them.
+        // Fields that the body reads, and a parameter that is a key after them.
         assert_eq!(help("`key = \"req.order_id\"`"), "`key = \"order.line_id\"`");
         assert_eq!(help("`{req.order_id}:{req.item}`"), "`{order.line_id}:{order.total}`");
         assert_eq!(
             help("`{req.order_id}:{req.item}:{req.user}`"),
-            "`{order.line_id}:{order.total}:{order.id}`"
+            "`{order.line_id}:{order.total}:{n}`"
         );
         assert_eq!(
             help("`fingerprint = \"(req.amount, req.currency)\"`"),
@@ -424,7 +458,8 @@ mod tests {
         let function = Function::parse(&item, &TokenStream::new()).unwrap();
         let words = Words::of(&function, &quote!(key = "req.orderId", name = "x"));
         let text = words.put_into("a\nhelp: `req.order_id`, `req.user`, `orders.create`");
-        assert_eq!(text, "a\nhelp: `req.order_id`, `req.id`, `order.create`");
+        let mark = " (`id` stands for a field of your own)";
+        assert_eq!(text, format!("a\nhelp: `req.order_id`, `req.id`{mark}, `order.create`"));
     }
 
     #[test]

@@ -114,6 +114,10 @@ impl Stranger<'_> {
                 Some(template) => format!("a template makes the key: `key = \"{template}\"`"),
                 None => help.to_owned(),
             },
+            synonyms::STORE => match self.as_instance() {
+                Some(path) => format!("`with = {path}`{}", synonyms::INSTANCE),
+                None => help.to_owned(),
+            },
             synonyms::HOOK => match value.filter(|value| refusal("on_replay", value).is_none()) {
                 Some(hook) => help.replace("count_replay", hook.trim_matches('"')),
                 None => help.to_owned(),
@@ -158,6 +162,20 @@ impl Stranger<'_> {
             }
             help => help.to_owned(),
         }
+    }
+
+    /// A path from a parameter, or a constant: it may be an instance.
+    fn as_instance(&self) -> Option<String> {
+        let mut path = syn::parse_str::<Expr>(self.value.as_deref()?).ok()?;
+        while let Expr::Reference(reference) = path {
+            path = *reference.expr;
+        }
+        let is_path = matches!(path, Expr::Field(_) | Expr::Path(_));
+        let text = source(&path);
+        let root = text.split('.').next()?;
+        let is_known = self.parameters.iter().any(|parameter| parameter == root)
+            || root.rsplit("::").next()?.chars().all(|c| c.is_uppercase() || c == '_');
+        (is_path && is_known && self.neighbours.value("with").is_none()).then_some(text)
     }
 
     /// The name of the operation with a version in the value: `orders.create.v2`.

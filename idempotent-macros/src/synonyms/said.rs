@@ -9,8 +9,7 @@ pub(crate) const ERRORS: &str = "every error frees the key, except those that `f
      `impl OrderError { fn is_final(&self) -> bool { true } }`";
 pub(crate) const DELETED: &str =
     "remove it: every error frees the key, and an answer is kept for `expire = \"5m\"`";
-pub(crate) const MISSING: &str =
-    "remove it: a call without a key is refused, as in `key = \"req.token?\"`";
+pub(crate) const MISSING: &str = "remove it: a call without a key is refused; for a field that may be `None`, end its path with `?`";
 /// For conditions of the call.
 pub(crate) const CONDITION: &str =
     "remove it: every call is protected; call a function without `#[idempotent]` for the others";
@@ -24,6 +23,9 @@ pub(crate) const PREFIX: &str = "`name = \"orders.create\"` is part of the keys 
 pub(crate) const STORE: &str = "remove it: an instance has the store, for all functions, or for those with `with = instance`: \
                      `idempotent_runtime::Idempotency::builder().store(idempotent_runtime::store::RedisStore::connect(\
                      \"redis://127.0.0.1/\").await?).build()?.install()?` at the start";
+/// For a value that may be an instance. The argument comes before it.
+pub(crate) const INSTANCE: &str = " if that is an `idempotent_runtime::Idempotency`; if it is a store, make an instance of it at the start: \
+                     `idempotent_runtime::Idempotency::builder().store(store).build()?.install()?`, and leave it out here";
 pub(crate) const CODEC: &str = "remove it: an instance has the codec, for all functions: \
                      `idempotent_runtime::Idempotency::builder().codec(idempotent_runtime::codec::Json).build()?.install()?`";
 pub(crate) const ALWAYS: &str =

@@ -66,13 +66,16 @@ impl Unknown<'_> {
             }
             "None" => {
                 let what = format!("`{name}` cannot be `None`");
-                let root = parameters.first().map_or("req", String::as_str);
                 let out = match *name == "key" {
                     true => "leave `key` out to use the token of the request".to_owned(),
                     false => format!("leave `{name}` out"),
                 };
-                let field = format!("`{name} = \"{root}.reference?\"`");
-                return (what, format!("{out}; for a field that may be `None`: {field}"));
+                return (
+                    what,
+                    format!(
+                        "{out}; a path that ends in `?` may lead to `None`, and refuses that call"
+                    ),
+                );
             }
             _ => {}
         }
