@@ -246,7 +246,13 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         return Err(mistake(text, what, help));
     }
     if let Some(foreign) = foreign::recognise(&value) {
-        return Err(mistake(text, foreign.what, format!("`{name} = \"{}\"`", foreign.translation)));
+        let tuple = foreign.translation.replace(['{', '}'], "");
+        let translation = match syn::parse_str::<ExprTuple>(&tuple) {
+            // A tuple has no holes.
+            Ok(_) => tuple,
+            Err(_) => foreign.translation,
+        };
+        return Err(mistake(text, foreign.what, format!("`{name} = \"{translation}\"`")));
     }
     if let Ok(call) = syn::parse_str::<syn::ExprMacro>(&value)
         && call.mac.path.is_ident("format")

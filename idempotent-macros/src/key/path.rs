@@ -162,6 +162,13 @@ impl Reader<'_> {
                 let is_value = |segment: &syn::PathSegment| {
                     segment.ident.to_string().starts_with(|c: char| c.is_lowercase())
                 };
+                let is_constant = path.path.segments.last().is_none_or(|last| !is_value(last));
+                if is_constant && matches!(self.place, Place::Member(..)) {
+                    let rest = self.several(&[]);
+                    let help =
+                        format!("leave out a constant, which is the same for every call: `{rest}`");
+                    return Err(mistake(path, what, help));
+                }
                 let help = match path.qself.is_none() && path.path.segments.iter().all(is_value) {
                     true if is_function(path) => {
                         let method = path.path.segments.last().map(|last| &last.ident);

@@ -6,6 +6,7 @@ struct State {
 
 #[idempotent(key = "id", store = state.idempotency)]
 async fn path(state: &State, id: u64) -> Result<u64, Error> {
+    let _ = state;
     Ok(id)
 }
 
@@ -16,6 +17,7 @@ async fn url(id: u64) -> Result<u64, Error> {
 
 #[idempotent(key = "id", store = REDIS, with = state.idempotency)]
 async fn beside_an_instance(state: &State, id: u64) -> Result<u64, Error> {
+    let _ = state;
     Ok(id)
 }
 

@@ -1,12 +1,15 @@
 //! Expressions that are not paths, and what to write in their place.
 
+use proc_macro2::Ident;
 use quote::{ToTokens, quote};
-use syn::{BinOp, Expr, Lit, Member, UnOp};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{BinOp, Expr, Lit, Member, Token, UnOp};
 
 use super::computed::without_call;
 use super::joined::{concatenated, concatenation, in_braces};
 use super::{Place, Reader, example, formatted, unwrap};
-use crate::key::Header;
+use crate::key::{Header, template};
 use crate::mistake::mistake;
 use crate::source::source;
 use crate::value::literal;
@@ -34,11 +37,14 @@ impl Reader<'_> {
                     {
                         format!(
                             "for one key of all calls: `{name} = const \"{}\"`",
-                            as_template(tuple)
+                            as_template(name, tuple)
                         )
                     }
                     (Place::Member(tuple, _), _) => {
-                        format!("a template has fixed text: `{name} = \"{}\"`", as_template(tuple))
+                        format!(
+                            "a template has fixed text: `{name} = \"{}\"`",
+                            as_template(name, tuple)
+                        )
                     }
                     (Place::Hole, fixed) => {
                         format!("fixed text stands outside of the braces: `{}`", as_text(fixed))
@@ -184,14 +190,15 @@ impl Reader<'_> {
                 mistake(&call.func, what, help)
             }
             Expr::Array(array) => {
-                let member = |expr: &Expr| match literal(expr) {
-                    Some(Lit::Str(text)) => text.value(),
-                    _ => source(expr),
-                };
-                let members = array.elems.iter().map(member).collect::<Vec<_>>().join(", ");
-                let help = match array.elems.len() {
-                    1 => format!("`{}`", self.whole(&members)),
-                    _ => format!("several parts are a tuple: `{name} = \"({members})\"`"),
+                let members: Vec<_> = array.elems.iter().map(as_path).collect();
+                let help = match (members.as_slice(), self.place) {
+                    (several @ [_, _, ..], Place::Whole) => {
+                        format!(
+                            "several parts are a tuple: `{name} = \"({})\"`",
+                            several.join(", ")
+                        )
+                    }
+                    (several, _) => format!("`{}`", self.several(several)),
                 };
                 mistake(array, format!("`{name}` cannot hold an array"), help)
             }
@@ -301,9 +308,16 @@ impl Reader<'_> {
                  = const JOB`"
             );
         }
-        let template = match mac.path.is_ident("concat") {
-            true => concatenated(&mac.tokens),
-            false => formatted(&mac.tokens),
+        if mac.path.is_ident("vec")
+            && let Ok(members) =
+                Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone())
+        {
+            let members: Vec<_> = members.iter().map(as_path).collect();
+            return format!("`{}`", self.several(&members));
+        }
+        let template = match self.place {
+            Place::Member(tuple, _) => Some(as_template(name, tuple)),
+            _ => text_of(mac),
         };
         let template = template.as_deref().unwrap_or("{req.order_id}");
         format!("a template puts text together: `{name} = \"{template}\"`")
@@ -388,12 +402,32 @@ fn function_name(call: &syn::ExprCall) -> Option<String> {
 }
 
 /// `v1:{req.id}` for `("v1", req.id)`.
-fn as_template(tuple: &syn::ExprTuple) -> String {
-    let members = tuple.elems.iter().map(|member| match literal(member) {
-        Some(fixed) => as_text(fixed),
-        None => format!("{{{}}}", source(member)),
+fn as_template(name: &Ident, tuple: &syn::ExprTuple) -> String {
+    let members = tuple.elems.iter().map(|member| match (unwrap(member), literal(member)) {
+        (_, Some(Lit::Str(text))) if template::read(name, text).is_ok() => text.value(),
+        (_, Some(fixed)) => as_text(fixed),
+        (Expr::Macro(call), _) if text_of(&call.mac).is_some() => {
+            text_of(&call.mac).unwrap_or_default()
+        }
+        (path, None) => format!("{{{}}}", source(path)),
     });
     members.collect::<Vec<_>>().join(":")
+}
+
+/// The template for `format!` or `concat!`.
+fn text_of(mac: &syn::Macro) -> Option<String> {
+    match mac.path.is_ident("concat") {
+        true => concatenated(&mac.tokens),
+        false => formatted(&mac.tokens),
+    }
+}
+
+/// A member of a list as a path, which may stand in quotes.
+fn as_path(member: &Expr) -> String {
+    match literal(member) {
+        Some(Lit::Str(text)) => text.value(),
+        _ => source(member),
+    }
 }
 
 /// A literal as text in a template.
