@@ -634,15 +634,18 @@ fn mistakes_in_a_fingerprint_offer_a_payload() {
              {body} }} }}`"
         )
     };
-    refuses(
+    for value in [
         parse_quote!(Fingerprint::of_serialized(&order)),
-        "`fingerprint` cannot call the function `Fingerprint::of_serialized`",
-        &own_method(
-            "idempotent_runtime::Fingerprint",
-            "idempotent_runtime::Fingerprint::of_serialized(self).expect(\"a payload that \
-             serializes\")",
-        ),
-    );
+        parse_quote!(Fingerprint::of_serialized(&order).unwrap()),
+        parse_quote!(Fingerprint::of_serialized(&order)?),
+        parse_quote!(serde_json::to_vec(&order).expect("serializes")),
+    ] {
+        let errors = Key::read(&format_ident!("fingerprint"), &value).unwrap_err();
+        let errors = texts(errors).concat();
+        let help = "`fingerprint = order.payload()?`, with `impl Order { fn payload(&self) -> \
+                    Option<idempotent_runtime::Fingerprint> { idempotent_runtime::Fingerprint::of_serialized(self).ok() } }`";
+        assert!(errors.ends_with(help), "{errors}");
+    }
     refuses(
         parse_quote!(order.amount * 100),
         "`fingerprint` cannot use the operator `*`",

@@ -6,7 +6,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{BinOp, Expr, Lit, Member, Token, UnOp};
 
-use super::computed::without_call;
+use super::computed::{serializer, without_call};
 use super::joined::{concatenated, concatenation, in_braces};
 use super::{Place, Reader, example, formatted, unwrap};
 use crate::key::{Header, template};
@@ -352,7 +352,7 @@ fn is_new_each_time(call: &syn::ExprCall) -> bool {
 
 /// The arguments of a call as a key, if they are paths: `req.body`, `(user, id)`.
 fn only_paths(call: &syn::ExprCall) -> Option<String> {
-    if source(&call.func).ends_with("of_serialized") {
+    if serializer(&Expr::Call(call.clone())).is_some() {
         // Something that is not a key, by its name.
         return None;
     }
