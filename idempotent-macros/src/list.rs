@@ -6,6 +6,7 @@
 mod by_value;
 mod comments;
 mod neighbours;
+mod no_expression;
 mod not_kept;
 mod positional;
 mod unknown;
@@ -20,10 +21,10 @@ use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
 pub(crate) use self::comments::{comment, not_here};
 use self::neighbours::Neighbours;
+use self::no_expression::no_expression;
 use self::positional::positional;
 use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
-use crate::key::{self, Elements};
 use crate::mistake::{Mistakes, mistake, reported};
 use crate::source::source;
 use crate::value::{final_errors, literal};
@@ -164,7 +165,6 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         return Err(error);
     }
     let start = input.fork();
-    let start_of_rest = input.fork();
     if let Ok(literal) = input.fork().parse::<proc_macro2::Literal>()
         && let Some(text) = literal.to_string().strip_prefix('\'')
     {
@@ -176,38 +176,7 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         let what = format!("the value of `{name}` stands in double quotes");
         return Err(mistake(literal, what, format!("`{name} = \"{text}\"`")));
     }
-    input.parse().map_err(|_| {
-        let rest: TokenStream = std::iter::from_fn(|| {
-            let more = !ends(&start_of_rest);
-            more.then(|| start_of_rest.parse::<TokenTree>().ok()).flatten().map(|tree| tree.0)
-        })
-        .collect();
-        if argument.is_key
-            && let Some((what, path)) = key::keyword(&rest.to_string())
-        {
-            return mistake(rest, what, format!("{}`{name} = {path}`", key::RENAMED));
-        }
-        let written = rest.to_string().replace(' ', "");
-        if let Some(elements) = Elements::of(&written).filter(|_| argument.is_key) {
-            let (what, help) = elements.explain(name, |key| format!("{name} = {key}"));
-            return mistake(rest, what, help);
-        }
-        let at: TokenStream = start.parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
-        let what = format!("the value of `{name}` is not an expression");
-        let help = match in_braces(&at).filter(|_| argument.is_key) {
-            Some(parts) => format!("several parts are a tuple: `{name} = ({parts})`"),
-            None => format!("`{}`", argument.example),
-        };
-        mistake(at, what, help)
-    })
-}
-
-/// `user, id` in `{user, id}`.
-fn in_braces(group: &TokenStream) -> Option<String> {
-    let group = syn::parse2::<proc_macro2::Group>(group.clone()).ok()?;
-    let parser = syn::punctuated::Punctuated::<Expr, Token![,]>::parse_terminated;
-    parser.parse2(group.stream()).ok()?;
-    Some(source(&group.stream()))
+    input.parse().map_err(|_| no_expression(&start, name, argument))
 }
 
 /// `key = user, id` and `user, id`, where a parameter stands for itself.
