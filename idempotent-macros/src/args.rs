@@ -209,7 +209,7 @@ mod tests {
             messages(quote!(strong)),
             ["unknown argument `strong`\nhelp: `mode = \"strong\"`"]
         );
-        assert!(messages(quote!(colour = 3))[0].contains("the arguments are `key`, `expire`"));
+        assert!(messages(quote!(colour = [3]))[0].contains("the arguments are `key`, `expire`"));
     }
 
     #[test]
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(help(quote!(name = 'x')), "`name = \"x\"`");
         assert_eq!(
             help(quote!(key = "String", convert = r#"{ format!("{}:{}", user, id) }"#)),
-            "a template makes the key: `key = \"{user}:{id}\"`"
+            "a template makes the key: `key = \"{user}:{id}\"` in place of `key = \"String\"`"
         );
     }
 

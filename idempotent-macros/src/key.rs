@@ -5,6 +5,7 @@
 //! reaches the generated code.
 
 mod braces;
+mod elements;
 mod foreign;
 mod header;
 
@@ -21,6 +22,7 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, ExprConst, ExprLit, ExprTuple, Lit, LitStr, Stmt};
 
+pub(crate) use self::elements::Elements;
 pub(crate) use self::header::Header;
 use self::path::Place;
 pub(crate) use self::path::{FieldPath, formatted};
@@ -239,8 +241,18 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     {
         return Ok(form);
     }
+    if let Some(elements) = Elements::of(&value).filter(|_| !value.contains(['{', '}'])) {
+        let (what, help) = elements.explain(name, |key| format!("{name} = \"{key}\""));
+        return Err(mistake(text, what, help));
+    }
     if let Some(foreign) = foreign::recognise(&value) {
-        return Err(mistake(text, foreign.what, format!("`{name} = \"{}\"`", foreign.translation)));
+        let tuple = foreign.translation.replace(['{', '}'], "");
+        let translation = match syn::parse_str::<ExprTuple>(&tuple) {
+            // A tuple has no holes.
+            Ok(_) => tuple,
+            Err(_) => foreign.translation,
+        };
+        return Err(mistake(text, foreign.what, format!("`{name} = \"{translation}\"`")));
     }
     if let Ok(call) = syn::parse_str::<syn::ExprMacro>(&value)
         && call.mac.path.is_ident("format")

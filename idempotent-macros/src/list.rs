@@ -3,7 +3,10 @@
 //! Unknown and repeated names, missing values and positional arguments are reported here and left
 //! out, so that they do not cause further errors.
 
+mod by_value;
 mod comments;
+mod neighbours;
+mod no_expression;
 mod not_kept;
 mod positional;
 mod unknown;
@@ -17,10 +20,11 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
 pub(crate) use self::comments::{comment, not_here};
+use self::neighbours::Neighbours;
+use self::no_expression::no_expression;
 use self::positional::positional;
 use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
-use crate::key;
 use crate::mistake::{Mistakes, mistake, reported};
 use crate::source::source;
 use crate::value::{final_errors, literal};
@@ -55,6 +59,7 @@ fn entries(
         return split(corrected, parameters, mistakes);
     }
     let mut metas: Vec<Meta> = Vec::new();
+    let neighbours = Neighbours::of(input.fork().parse().unwrap_or_default());
     let mut converts = false;
     while !input.is_empty() {
         comments::take(input, mistakes);
@@ -73,7 +78,7 @@ fn entries(
             let _ = input.parse::<Token![,]>();
             continue;
         }
-        match entry(input, parameters) {
+        match entry(input, parameters, &neighbours) {
             Ok((name, meta)) => match metas.iter().find(|known| known.path().is_ident(&name)) {
                 Some(first) => mistakes.push(repeated(&name, first, &meta)),
                 None => match with_parameters::refusal(&meta, parameters) {
@@ -96,7 +101,11 @@ fn entries(
     metas.into_iter().map(NestedMeta::Meta).collect()
 }
 
-fn entry(input: ParseStream<'_>, parameters: &[String]) -> syn::Result<(Ident, Meta)> {
+fn entry(
+    input: ParseStream<'_>,
+    parameters: &[String],
+    neighbours: &Neighbours,
+) -> syn::Result<(Ident, Meta)> {
     if !input.peek(syn::Ident::peek_any) || is_positional(input) {
         return Err(positional(input));
     }
@@ -105,7 +114,7 @@ fn entry(input: ParseStream<'_>, parameters: &[String]) -> syn::Result<(Ident, M
     }
     let name = input.call(Ident::parse_any)?;
     let Some(argument) = args::find(&name.to_string()) else {
-        return Err(unknown(&name, input, parameters));
+        return Err(unknown(&name, input, parameters, neighbours));
     };
     if input.peek(token::Paren) {
         return Err(parenthesised(&name, argument, &input.parse::<TokenTree>()?.0));
@@ -156,7 +165,6 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         return Err(error);
     }
     let start = input.fork();
-    let start_of_rest = input.fork();
     if let Ok(literal) = input.fork().parse::<proc_macro2::Literal>()
         && let Some(text) = literal.to_string().strip_prefix('\'')
     {
@@ -168,33 +176,7 @@ fn value(input: ParseStream<'_>, name: &Ident, argument: &Argument) -> syn::Resu
         let what = format!("the value of `{name}` stands in double quotes");
         return Err(mistake(literal, what, format!("`{name} = \"{text}\"`")));
     }
-    input.parse().map_err(|_| {
-        let rest: TokenStream = std::iter::from_fn(|| {
-            let more = !ends(&start_of_rest);
-            more.then(|| start_of_rest.parse::<TokenTree>().ok()).flatten().map(|tree| tree.0)
-        })
-        .collect();
-        if argument.is_key
-            && let Some((what, path)) = key::keyword(&rest.to_string())
-        {
-            return mistake(rest, what, format!("{}`{name} = {path}`", key::RENAMED));
-        }
-        let at: TokenStream = start.parse::<TokenTree>().map(|tree| tree.0).unwrap_or_default();
-        let what = format!("the value of `{name}` is not an expression");
-        let help = match in_braces(&at).filter(|_| argument.is_key) {
-            Some(parts) => format!("several parts are a tuple: `{name} = ({parts})`"),
-            None => format!("`{}`", argument.example),
-        };
-        mistake(at, what, help)
-    })
-}
-
-/// `user, id` in `{user, id}`.
-fn in_braces(group: &TokenStream) -> Option<String> {
-    let group = syn::parse2::<proc_macro2::Group>(group.clone()).ok()?;
-    let parser = syn::punctuated::Punctuated::<Expr, Token![,]>::parse_terminated;
-    parser.parse2(group.stream()).ok()?;
-    Some(source(&group.stream()))
+    input.parse().map_err(|_| no_expression(&start, name, argument))
 }
 
 /// `key = user, id` and `user, id`, where a parameter stands for itself.

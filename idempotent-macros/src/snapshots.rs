@@ -71,6 +71,12 @@ fn optional() {
 }
 
 #[test]
+fn optional_on_the_way() {
+    let arguments = quote!(key = "(req.id, req.customer()?.email?)", scope = "req.shop?.id");
+    assert_snapshot!(expanded(arguments, create_order()));
+}
+
+#[test]
 fn constant() {
     let item = quote! {
         pub async fn nightly_report() -> io::Result<()> {

@@ -1,5 +1,9 @@
 //! Names that other libraries give to the same things, and what to write for them here.
 
+mod said;
+
+pub(crate) use self::said::*;
+
 /// The answer to a name from elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Synonym {
@@ -25,58 +29,128 @@ pub(crate) const ANSWERS: [&str; 10] = [
     "reply",
 ];
 
-const RETRIES: &str = "`wait = \"300ms\"` is how long a duplicate waits for the answer, in place of retries and their \
-                       interval; `#[idempotent]` does not call again, its caller does, with the same key: \
-                       `for _ in 0..3 { if create_order(req).await.is_ok() { break; } }`";
-const HTTP: &str = "leave `key` out to use the token of the request; the layer of `idempotent-http` reads it: \
-                    `.headers([HeaderName::from_static(\"idempotency-key\")])`, `.query_parameter(\"token\")`";
-const ERRORS: &str = "every error frees the key, except those that `final_errors = OrderError::is_final` keeps, with \
-     `impl OrderError { fn is_final(&self) -> bool { true } }`";
-const DELETED: &str =
-    "remove it: every error frees the key, and an answer is kept for `expire = \"5m\"`";
-const MISSING: &str = "remove it: a call without a key is refused, as in `key = \"req.token?\"`";
-/// For conditions of the call.
-pub(crate) const CONDITION: &str =
-    "remove it: every call is protected; call a function without `#[idempotent]` for the others";
-/// For conditions of the value. The function follows.
-pub(crate) const UNLESS: &str =
-    "a value for which `expire_with` returns zero is not kept: `expire_with = retention`, with ";
-const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
-pub(crate) const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
-const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
-                      sets a prefix for all";
-const STORE: &str = "remove it: an instance has the store, for all functions, or for those with `with = instance`: \
-                     `idempotent_runtime::Idempotency::builder().store(idempotent_runtime::store::RedisStore::connect(\
-                     \"redis://127.0.0.1/\").await?).build()?.install()?` at the start";
-const CODEC: &str = "remove it: an instance has the codec, for all functions: \
-                     `idempotent_runtime::Idempotency::builder().codec(idempotent_runtime::codec::Json).build()?.install()?`";
-const ALWAYS: &str =
-    "remove it: an `Err` always frees the key, and of calls at the same time one runs the body";
-const SIZE: &str = "remove it: the store has the records, each for `expire = \"5m\"`";
-const LOGS: &str = "remove it: calls are traced already; `#[tracing::instrument]` beside `#[idempotent]` \
-                    records arguments and errors";
-const SKIP: &str =
-    "remove it: only what `key` names is part of the key, as in `key = \"req.order_id\"`";
-const CONVERT: &str = "remove it; `key` is made from the parameters, with text around them: `key = \"order:{req.order_id}\"`";
-
-const STATUS: &str = "remove it: the handler makes a response of the error, as in \
-                      `error.kind() == ErrorKind::Duplicate`; `idempotent-http` answers with 409 itself";
-const ASYNC: &str = "remove it: the function is async itself; `detach` finishes the body even if its \
-                     caller goes away";
-const NOTE: &str = "remove it: a comment stands above the function; a refused caller reads \
-                    `message = \"already submitted\"`";
-const VERSION: &str = "make it part of the name: `name = \"orders.create.v2\"`";
-const FALLBACK: &str = "remove it: a refused call returns an error, and its caller goes on from there; it reads \
-                        `message = \"already submitted\"`";
-const HOOK: &str = "`on_replay = count_replay` is called with every replayed value; what each run does belongs in \
-                    the body";
-const ONE: &str = "remove it: of all calls with one key, one runs at a time";
-const BLOCKING: &str = "`mode = \"strong\", wait = \"5s\"` lets a duplicate wait for the answer";
-
 /// Looks a name up, in the spelling of any language.
 pub(crate) fn find(name: &str) -> Option<Synonym> {
     use Synonym::{Limit, Of, Say};
     Some(match snake_case(name).as_str() {
+        "lock_at_least_for"
+        | "unique_for"
+        | "unique_period"
+        | "by_period"
+        | "period"
+        | "interval"
+        | "window_size"
+        | "dedup_window"
+        | "deduplication_window"
+        | "dedupe_window"
+        | "cool_down"
+        | "cooldown"
+        | "cache_ttlms"
+        | "cache_ttl"
+        | "time_to_live"
+        | "expire_after_write"
+        | "lock_expiration"
+        | "release_time" => Of("expire"),
+        "workflow_id_reuse_policy"
+        | "id_reuse_policy"
+        | "workflow_id_conflict_policy"
+        | "id_conflict_policy"
+        | "job_key_mode"
+        | "unique_mode"
+        | "lock_strategy" => Of("mode"),
+        "response_hook" | "on_replayed" | "replay_hook" | "on_response" | "on_repeat" => {
+            Of("on_replay")
+        }
+        "data_keyword_argument"
+        | "message_deduplication_id"
+        | "deduplication_id"
+        | "dedup_id"
+        | "dedupe_id"
+        | "message_id"
+        | "request_id"
+        | "job_id"
+        | "workflow_id"
+        | "activity_id"
+        | "unique_id"
+        | "unique_args"
+        | "unique_keys"
+        | "lock_args"
+        | "by_args"
+        | "identity"
+        | "event_key"
+        | "event_id"
+        | "dedupe_by"
+        | "path" => Of("key"),
+        "visibility_timeout" | "heartbeat_timeout" | "lock_at_most_for" => Of("lease"),
+        "start_to_close_timeout" | "schedule_to_close_timeout" | "max_execution_time" => {
+            Of("max_run")
+        }
+        "message_group_id" | "partition_key" => Of("scope"),
+        "attempts"
+        | "tries"
+        | "max_tries"
+        | "delays_in_seconds"
+        | "on_attempts_exceeded"
+        | "release_after"
+        | "dont_release" => Say(RETRIES),
+        "config" | "configuration" | "options" | "settings" | "idempotency_config" => Say(CONFIG),
+        "use_local_cache" | "local_cache" | "local_cache_max_items" | "in_memory_cache" => {
+            Say(CACHE)
+        }
+        "hash_function" | "hash_algorithm" | "hasher" | "hash_key" | "custom_hasher" => Say(HASH),
+        "key_max_length"
+        | "max_key_length"
+        | "minimum_idempotency_key_length"
+        | "key_min_length"
+        | "min_key_length"
+        | "key_length" => Say(HASH),
+        "debounce" | "throttle" | "rate_limited" | "deduplication" | "dedup" | "dedupe" => {
+            Say(WINDOW)
+        }
+        "delay" | "run_at" | "schedule_at" | "schedule_in" | "priority" | "cron" | "repeat"
+        | "lifo" | "perform_in" => Say(AT_ONCE),
+        "states" | "by_state" | "unique_until" | "unlock_before_run" | "remove_on_complete"
+        | "lock_type" | "refresh" | "time_refresh" | "time_to_idle" => Say(STATES),
+        "remove_on_fail" | "map_error" => Say(ERRORS),
+        "graceful" => Say(FALLBACK),
+        "data_index_argument"
+        | "key_resolver"
+        | "key_provider"
+        | "key_extractor"
+        | "idempotency_key_extractor"
+        | "key_builder"
+        | "lock_args_method"
+        | "separator"
+        | "delimiter"
+        | "suffix"
+        | "key_separator" => Say(CONVERT),
+        "enforce_idempotency" | "enforce" | "key_required" | "mandatory" => Say(MISSING),
+        "lambda_context" => Of("max_run"),
+        "output_serializer" | "result_serializer" | "response_serializer" => Say(CODEC),
+        "cache_key_prefix" | "lock_prefix" | "cache_prefix_block" => Say(PREFIX),
+        "unique_via" | "unbound" | "disk" | "disk_dir" | "shared_cache" | "sql_executor" => {
+            Say(STORE)
+        }
+        "max_capacity" | "weigher" | "eviction_policy" => Say(SIZE),
+        "lock_limit"
+        | "disallow_concurrent_execution"
+        | "disable_concurrent_execution"
+        | "without_overlapping"
+        | "unique"
+        | "exclusive"
+        | "sync_lock" => Say(ONE),
+        "lock_info" => Say(LOGS),
+        "permanent_errors"
+        | "non_retryable_errors"
+        | "non_retryable_error_types"
+        | "non_retryable_exceptions"
+        | "final_error"
+        | "keep_failures" => Of("final_errors"),
+        "retryable_errors"
+        | "retryable_exceptions"
+        | "ignore_exceptions"
+        | "retry_exceptions"
+        | "is_retryable" => Say(ERRORS),
         "ttl" | "ttl_seconds" | "ttl_secs" | "expiration" | "expiry" | "expires"
         | "expire_time" | "expires_in" | "expires_after" | "expire_after" | "expire_in"
         | "expire_seconds" | "expire_secs" | "retention" | "keep" | "keep_for" | "max_age"
@@ -91,9 +165,7 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "group" | "namespace" => Of("name"),
         "tenant" | "principal" | "tenant_id" | "per" => Of("scope"),
         "payload" | "body" | "hash" | "checksum" | "digest" | "params" => Of("fingerprint"),
-        "instance" | "idempotency" | "using" | "client" | "backend" | "persistence_layer" => {
-            Of("with")
-        }
+        "instance" | "idempotency" | "using" => Of("with"),
         "key_expression" | "key_expr" | "expression" | "expr" | "spel" | "idempotency_key"
         | "idempotent_key" | "idem_key" | "lock_key" | "cache_key" | "param" | "field" | "by"
         | "args" | "id" | "unique_by" | "value" => Of("key"),
@@ -123,7 +195,8 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         "token_name" | "token" | "header" | "header_name" | "param_name" | "allow_param"
         | "parameter_name" | "query" | "token_param" | "token_key" => Say(HTTP),
         "prefix" | "key_prefix" => Say(PREFIX),
-        "store" | "redis" | "storage" | "repository" => Say(STORE),
+        "store" | "redis" | "storage" | "repository" | "client" | "backend"
+        | "persistence_layer" => Say(STORE),
         "timeout" => Limit,
         "codec" | "serializer" | "serialization" | "format" | "encoding" => Say(CODEC),
         "result" | "option" | "sync_writes" | "sync" | "with_cached_flag" => Say(ALWAYS),

@@ -85,34 +85,28 @@ pub(crate) fn dotted(function: &Ident) -> String {
 
 /// Refuses arguments that have no effect in the given mode.
 fn combinations(args: &Args, mistakes: &mut Mistakes) {
-    let Some(mode) = args.mode.as_ref().and_then(Given::ok) else {
+    let Some(&mode) = args.mode.as_ref().and_then(Given::ok) else {
         return;
     };
-    let (mode, reason, idle): (_, _, Vec<Option<&Ident>>) = match mode {
+    let given = [
+        named(&args.wait),
+        named(&args.lease),
+        named(&args.max_run),
+        named(&args.fingerprint),
+        named(&args.bind_payload_after_failure),
+        named(&args.final_errors),
+        named(&args.abandon),
+        named(&args.on_unrecorded),
+        named(&args.on_replay),
+        named(&args.expire_with),
+    ];
+    let is_idle = |name: &&Ident| mode.idle().iter().any(|idle| *name == idle);
+    let (mode, reason) = match mode {
         Mode::Strong => return,
-        Mode::Reject => (
-            "reject",
-            "never waits for an answer and never replays one",
-            vec![named(&args.wait), named(&args.on_replay)],
-        ),
-        Mode::Window => (
-            "window",
-            "only marks the key as taken until `expire` is over",
-            vec![
-                named(&args.wait),
-                named(&args.lease),
-                named(&args.max_run),
-                named(&args.fingerprint),
-                named(&args.bind_payload_after_failure),
-                named(&args.final_errors),
-                named(&args.abandon),
-                named(&args.on_unrecorded),
-                named(&args.on_replay),
-                named(&args.expire_with),
-            ],
-        ),
+        Mode::Reject => ("reject", "never waits for an answer and never replays one"),
+        Mode::Window => ("window", "only marks the key as taken until `expire` is over"),
     };
-    for name in idle.into_iter().flatten() {
+    for name in given.into_iter().flatten().filter(is_idle) {
         let what = format!("`{name}` makes no sense with `mode = \"{mode}\"`, which {reason}");
         let key = args.key.as_ref().and_then(Given::ok);
         let payload = args.fingerprint.as_ref().filter(|given| given.name == *name);

@@ -5,10 +5,13 @@
 //! second mistake, so the names are replaced where the function has others. A function without any leaves `..`
 //! for the user to fill in.
 
+mod paths;
+
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::{FnArg, Pat, Type};
 
+use self::paths::{marked, replace_paths};
 use crate::function::{Function, result_types};
 use crate::methods::Methods;
 use crate::source::type_source;
@@ -47,9 +50,6 @@ const INSTANCE: [(&str, &str); 2] = [
     ("`with = self.idempotency`", "`with = idempotency`"),
 ];
 
-/// A call of the function, in examples that are written before it is known.
-pub(crate) const CALL: &str = "create_order(req)";
-
 /// The names that examples use.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -70,8 +70,6 @@ pub(crate) struct Words {
     transaction: Option<String>,
     methods: Methods,
     is_free: bool,
-    /// A call of the function, as its caller writes it.
-    call: Option<String>,
 }
 
 impl Words {
@@ -85,7 +83,6 @@ impl Words {
             error,
             value: value.filter(|value| !value.contains(['&', '\''])),
             methods: Methods::of(function),
-            call: Some(call_of(function)),
             is_free: function.receiver().is_none(),
             written: words_in(arguments.clone()),
             ..Self::default()
@@ -134,9 +131,6 @@ impl Words {
         let Some((what, help)) = text.split_once("\nhelp: ") else { return text.to_owned() };
         let help = self.methods.put_into(help);
         let mut help = self.with_parameters(&help);
-        if let Some(call) = &self.call {
-            help = help.replace(CALL, call);
-        }
         if let Some(operation) = &self.operation {
             help = help.replace(OPERATION, operation);
         }
@@ -177,19 +171,32 @@ impl Words {
         others
     }
 
-    /// The path with a field that there is, another one for each of the `known` paths.
-    fn example(&self, path: &str, known: &mut Vec<String>) -> String {
+    /// The path with a field that there is, another one for each of the `known` paths; or a parameter that is a key
+    /// itself. Without either, the field is one of the user's, which is told in `invented`.
+    fn example(&self, path: &str, known: &mut Vec<String>, invented: &mut Vec<String>) -> String {
+        let mut invent = |field: &str| {
+            let is_known = |known: &String| known == field;
+            if !self.written.iter().any(is_known) && !invented.iter().any(is_known) {
+                invented.push(field.to_owned());
+            }
+        };
         // None of the fields that are known may be an `Option`.
-        if path.ends_with('?') {
+        if let Some(field) = path.strip_prefix("req.").and_then(|field| field.strip_suffix('?')) {
+            invent(field);
             return path.to_owned();
         }
         let at = known.iter().position(|known| known == path).unwrap_or_else(|| {
             known.push(path.to_owned());
             known.len() - 1
         });
-        match self.others().get(at) {
-            Some(field) => format!("req.{field}"),
-            None => "req.id".to_owned(),
+        let others = self.others();
+        match (others.get(at), at.checked_sub(others.len()).and_then(|at| self.scalars.get(at))) {
+            (Some(field), _) => format!("req.{field}"),
+            (None, Some(scalar)) => scalar.clone(),
+            (None, None) => {
+                invent("id");
+                "req.id".to_owned()
+            }
         }
     }
 
@@ -213,14 +220,21 @@ impl Words {
                 let help = if is_own { help } else { help.replace(PAYLOAD, &payload) };
                 // Without a field, the whole is what is left, and it has been said.
                 let help = help.replace(&format!(", or `fingerprint = \"{request}\"`"), "");
-                let mut known: Vec<String> = Vec::new();
-                replace_paths(&help, |path| {
+                let (mut known, mut invented) = (Vec::new(), Vec::new());
+                let help = replace_paths(&help, |path| {
                     let path = match self.is_example(path) {
-                        true => self.example(path, &mut known),
+                        true => self.example(path, &mut known, &mut invented),
                         false => path.to_owned(),
                     };
-                    path.replacen("req", request, 1)
-                })
+                    match path.strip_prefix("req.") {
+                        Some(rest) => format!("{request}.{rest}"),
+                        None => path,
+                    }
+                });
+                match invented.first() {
+                    Some(first) => marked(&help, &format!("{request}.{first}"), &invented),
+                    None => help,
+                }
             }
             (None, scalars) => {
                 let payload = match scalars {
@@ -244,28 +258,6 @@ impl Words {
             }
         }
     }
-}
-
-/// Replaces every path that starts at `req`.
-fn replace_paths(text: &str, mut replace: impl FnMut(&str) -> String) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("req.") {
-        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
-        let path = &rest[at..];
-        let mut end = path.find(|c| !is_name(c)).unwrap_or(path.len());
-        for tail in ["()", "?"] {
-            end += if path[end..].starts_with(tail) { tail.len() } else { 0 };
-        }
-        out.push_str(&rest[..at]);
-        match rest[..at].ends_with(is_name) {
-            true => out.push_str(&path[..end]),
-            false => out.push_str(&replace(&path[..end])),
-        }
-        rest = &path[end..];
-    }
-    out.push_str(rest);
-    out
 }
 
 /// All words in the tokens, and in the texts among them, in snake case.
@@ -324,28 +316,6 @@ enum Kind {
     /// A mutable borrow, as of a transaction.
     Borrowed,
     Other,
-}
-
-/// A call of the function, with a copy of each argument that is not one itself.
-fn call_of(function: &Function) -> String {
-    let argument = |input: &FnArg| match input {
-        FnArg::Receiver(_) => None,
-        FnArg::Typed(typed) => {
-            let name = name_of(&typed.pat).unwrap_or_else(|| "argument".to_owned());
-            let is_copy = match &*typed.ty {
-                Type::Reference(_) => true,
-                Type::Path(path) => path.path.get_ident().is_some_and(|name| {
-                    name.to_string().starts_with(char::is_lowercase) && name != "str"
-                }),
-                _ => false,
-            };
-            let name = name.trim_start_matches('_');
-            Some(if is_copy { name.to_owned() } else { format!("{name}.clone()") })
-        }
-    };
-    let arguments: Vec<_> = function.sig.inputs.iter().filter_map(argument).collect();
-    let receiver = if function.receiver().is_some() { "self." } else { "" };
-    format!("{receiver}{}({})", function.sig.ident, arguments.join(", "))
 }
 
 /// Returns `true` for a type that may be a struct of the user's.
@@ -433,12 +403,12 @@ mod tests {
         );
         let help = |text| help(function.clone(), text);
         assert_eq!(help("`{req.id()}`, `{my_req.id}`"), "`{order.id()}`, `{my_req.id}`");
-        // Fields that the body reads, and the commonest name after them.
+        // Fields that the body reads, and a parameter that is a key after them.
         assert_eq!(help("`key = \"req.order_id\"`"), "`key = \"order.line_id\"`");
         assert_eq!(help("`{req.order_id}:{req.item}`"), "`{order.line_id}:{order.total}`");
         assert_eq!(
             help("`{req.order_id}:{req.item}:{req.user}`"),
-            "`{order.line_id}:{order.total}:{order.id}`"
+            "`{order.line_id}:{order.total}:{n}`"
         );
         assert_eq!(
             help("`fingerprint = \"(req.amount, req.currency)\"`"),
@@ -455,7 +425,8 @@ mod tests {
         let function = Function::parse(&item, &TokenStream::new()).unwrap();
         let words = Words::of(&function, &quote!(key = "req.orderId", name = "x"));
         let text = words.put_into("a\nhelp: `req.order_id`, `req.user`, `orders.create`");
-        assert_eq!(text, "a\nhelp: `req.order_id`, `req.id`, `order.create`");
+        let mark = " (`id` stands for a field of your own)";
+        assert_eq!(text, format!("a\nhelp: `req.order_id`, `req.id`{mark}, `order.create`"));
     }
 
     #[test]

@@ -180,6 +180,29 @@ async fn an_absent_optional_key_is_missing() {
     assert!(record.is_some(), "an operator cannot name the key of a template");
 }
 
+#[idempotent(key = "(call?.user, call?.token?)", mode = "strong", name = "on_the_way")]
+async fn on_the_way(call: Option<Call>) -> Result<u64, Error> {
+    Ok(call.map_or(0, |call| call.user))
+}
+
+#[tokio::test]
+async fn a_value_that_is_absent_on_the_way_is_as_missing_as_one_at_the_end() {
+    let bench = local();
+    scoped(bench.idem.clone(), async {
+        for call in [None, Some(Call { user: 1, token: None })] {
+            let error = on_the_way(call).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::MissingKey);
+            assert!(!error.body_ran());
+        }
+        let call = Call { user: 1, token: Some("t".into()) };
+        assert_eq!(on_the_way(Some(call)).await.unwrap(), 1);
+    })
+    .await;
+    let key = Parts::tuple().part(&1).part("t").finish();
+    let record = bench.idem.operation("on_the_way").encoded_key(key).get().await.unwrap();
+    assert!(record.is_some(), "`?` on the way changes the key");
+}
+
 #[tokio::test]
 async fn tenants_keep_apart() {
     let bench = local();

@@ -119,6 +119,41 @@ async fn optional_inside(newtype: Reference, cow: Cow<'_, Option<u64>>) -> Resul
     Ok(cow.unwrap_or_default())
 }
 
+struct Delivery {
+    request: Option<Box<Request>>,
+    twice: Option<Option<u64>>,
+}
+
+impl Delivery {
+    fn place(&self) -> Option<Place> {
+        Some(Place { street: "street".to_owned() })
+    }
+}
+
+struct Place {
+    street: String,
+}
+
+impl Place {
+    fn street(&self) -> String {
+        self.street.clone()
+    }
+}
+
+#[idempotent(key = "delivery.request?.id", scope = delivery.place()?.street, mode = "strong")]
+async fn option_on_the_way(delivery: Delivery) -> Result<bool, Error> {
+    Ok(delivery.request.is_some())
+}
+
+#[idempotent(
+    key = "(delivery?.request?.items.first()?.sku.clone().into_text(), n, delivery?.twice??)",
+    fingerprint = "{delivery?.place()?.street()}:{n}",
+    mode = "strong"
+)]
+async fn options_on_the_way(delivery: Option<&Delivery>, n: u64) -> Result<u64, Error> {
+    Ok(n + u64::from(delivery.is_some()))
+}
+
 #[idempotent(key = "user:{req.id}:{{{req.pair.0}}}:{req.note?}", mode = "strong")]
 async fn template(req: Request) -> Result<u64, Error> {
     Ok(req.id)
@@ -180,6 +215,9 @@ pub(crate) async fn main() {
     assert_eq!(optional_method(request(1)).await.unwrap(), "note");
     let reference = Reference(Some("r".to_owned()));
     assert_eq!(optional_inside(reference, Cow::Owned(Some(3))).await.unwrap(), 3);
+    let delivery = |id| Delivery { request: Some(Box::new(request(id))), twice: Some(Some(3)) };
+    assert!(option_on_the_way(delivery(1)).await.unwrap());
+    assert_eq!(options_on_the_way(Some(&delivery(1)), 2).await.unwrap(), 3);
     assert_eq!(template(request(1)).await.unwrap(), 1);
     assert_eq!(tuple(request(1)).await.unwrap(), 1);
     assert_eq!(message(request(7)).await.unwrap(), 7);

@@ -109,10 +109,10 @@ fn spel_part(part: &str) -> String {
     }
 }
 
-/// `req.order_id` for `req.orderId`.
+/// `req.order_id` for `req.orderId`, and `req.items.first()?` for `req.items[0]`.
 fn snake_fields(path: &str) -> String {
     let fields: Vec<_> = path.split('.').map(crate::synonyms::snake_case).collect();
-    fields.join(".")
+    fields.join(".").replace("[0]", ".first()?")
 }
 
 /// The braces that the text has after its first character.
@@ -136,6 +136,8 @@ mod tests {
         translated("${req.id}", "`${req.id}` is written without `$`", "{req.id}");
         translated("order:${req.id}:x", "`${req.id}` is written without `$`", "order:{req.id}:x");
         translated("$.orderId", "`$` is not a parameter", "req.order_id");
+        translated("$.items[0].id", "`$` is not a parameter", "req.items.first()?.id");
+        translated("#ids[0]", "`#ids` is written without `#`", "ids.first()?");
         translated("o:$id", "`$id` does not stand for a parameter", "o:{id}");
         translated("o:<a.b>", "`<a.b>` does not stand for a parameter", "o:{a.b}");
         translated("/o/:id", "`:id` does not stand for a parameter", "/o/{id}");

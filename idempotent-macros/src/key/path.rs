@@ -1,21 +1,21 @@
-//! Field paths: `req.order_id`, `pair.0`, `req.id()`, `req.reference?`.
+//! Field paths: `req.order_id`, `pair.0`, `req.id()`, `req.reference?`, `req.customer?.id`.
 //!
-//! Nothing in a path can panic: a value that may be missing is an `Option` with `?` at the end.
+//! Nothing in a path can panic: a value that may be missing is an `Option` with `?` after it.
 
+mod absent;
 mod computed;
 mod joined;
 mod refusal;
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, ExprTuple, Lit, Member, Token};
 
+use self::absent::end_of;
 use self::refusal::as_text;
-use super::Header;
-use super::template::text_method;
-use crate::methods::{method_of, renamed};
+use super::{Elements, Header};
 use crate::mistake::mistake;
 use crate::source::source;
 use crate::value::{literal, peel};
@@ -35,6 +35,8 @@ pub(crate) struct FieldPath {
 pub(super) enum Step {
     Field(Member),
     Call(Ident),
+    /// `?` on the way: the path goes on in the value of an `Option`.
+    Value,
 }
 
 /// Position of the path in the key, for help texts.
@@ -51,7 +53,7 @@ impl FieldPath {
     pub(crate) fn first_field(&self) -> Option<String> {
         match self.steps.first()? {
             Step::Field(Member::Named(field)) => Some(field.to_string()),
-            Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
+            Step::Field(Member::Unnamed(_)) | Step::Call(_) | Step::Value => None,
         }
     }
 
@@ -59,7 +61,7 @@ impl FieldPath {
     pub(crate) fn last_field(&self) -> Option<String> {
         match self.steps.last()? {
             Step::Field(Member::Named(field)) => Some(field.to_string()),
-            Step::Field(Member::Unnamed(_)) | Step::Call(_) => None,
+            Step::Field(Member::Unnamed(_)) | Step::Call(_) | Step::Value => None,
         }
     }
 
@@ -68,8 +70,18 @@ impl FieldPath {
         match self.steps.last() {
             Some(Step::Field(Member::Named(name)) | Step::Call(name)) => name.span(),
             Some(Step::Field(Member::Unnamed(index))) => index.span,
-            None => self.root.span(),
+            Some(Step::Value) | None => self.root.span(),
         }
+    }
+
+    /// The steps up to each `?` on the way, and those after the last one.
+    pub(super) fn legs(&self) -> impl DoubleEndedIterator<Item = &[Step]> {
+        self.steps.split(|step| matches!(step, Step::Value))
+    }
+
+    /// Returns `true` for a path with `?`.
+    pub(super) fn may_be_missing(&self) -> bool {
+        self.optional || self.legs().count() > 1
     }
 
     /// The path as it is written from another root.
@@ -80,6 +92,7 @@ impl FieldPath {
                 Step::Field(Member::Named(field)) => text.push_str(&format!(".{field}")),
                 Step::Field(Member::Unnamed(index)) => text.push_str(&format!(".{}", index.index)),
                 Step::Call(method) => text.push_str(&format!(".{method}()")),
+                Step::Value => text.push('?'),
             }
         }
         text.push_str(if self.optional { "?" } else { "" });
@@ -129,6 +142,11 @@ impl Reader<'_> {
                 steps.push(Step::Call(self.method(call, on_a_place)?));
                 Ok(root)
             }
+            Expr::Try(value) => {
+                let root = self.walk(&value.expr, steps)?;
+                steps.push(Step::Value);
+                Ok(root)
+            }
             Expr::Index(index) => Err(self.index(index)),
             _ => Err(self.refuse(expr)),
         }
@@ -144,6 +162,13 @@ impl Reader<'_> {
                 let is_value = |segment: &syn::PathSegment| {
                     segment.ident.to_string().starts_with(|c: char| c.is_lowercase())
                 };
+                let is_constant = path.path.segments.last().is_none_or(|last| !is_value(last));
+                if is_constant && matches!(self.place, Place::Member(..)) {
+                    let rest = self.several(&[]);
+                    let help =
+                        format!("leave out a constant, which is the same for every call: `{rest}`");
+                    return Err(mistake(path, what, help));
+                }
                 let help = match path.qself.is_none() && path.path.segments.iter().all(is_value) {
                     true if is_function(path) => {
                         let method = path.path.segments.last().map(|last| &last.ident);
@@ -229,75 +254,25 @@ impl Reader<'_> {
 
     fn index(&self, index: &ExprIndex) -> syn::Error {
         let receiver = source(&index.expr);
+        let whole = source(self.whole).replace(' ', "");
+        if is_all(&index.index)
+            && self.name != "message"
+            && let Some(elements) = Elements::of(&whole)
+        {
+            let (what, help) = elements.explain(self.name, |path| self.whole(path));
+            return mistake(index, what, help);
+        }
         let what = format!("`{}` panics in the caller if there is no such element", source(index));
-        let first = match literal(&index.index) {
-            Some(Lit::Int(position)) if position.base10_digits() == "0" => ".first()",
-            Some(Lit::Str(entry))
-                if receiver.contains("header") && matches!(self.place, Place::Whole) =>
-            {
-                let header = Header::of_path("headers", Some(&entry.value()));
-                return match header {
-                    Some(header) => mistake(index, what, header.help(self.name)),
-                    None => mistake(index, what, self.own_option()),
-                };
-            }
-            _ => return mistake(index, what, self.own_option()),
+        if let (Some(Lit::Str(entry)), Place::Whole) = (literal(&index.index), self.place)
+            && receiver.contains("header")
+            && let Some(header) = Header::of_path("headers", Some(&entry.value()))
+        {
+            return mistake(index, what, header.help(self.name));
+        }
+        let Some(end) = end_of(&index.index) else {
+            return mistake(index, what, self.own_option());
         };
-        mistake(index, what, self.without_a_value(index, &format!("{receiver}{first}")))
-    }
-
-    /// Help for a step that has no answer where a value is missing. `option` is the path up to it.
-    fn without_a_value(&self, step: &impl ToTokens, option: &str) -> String {
-        if self.name == "message" {
-            return self.text();
-        }
-        // A `?` goes at the end only.
-        match source(step) == source(self.whole) {
-            true => format!("refuse a call without it: `{}`", self.optional(option)),
-            false => self.own_option(),
-        }
-    }
-
-    /// Help for a path that may have no value on its way: a method with the same path.
-    fn own_option(&self) -> String {
-        let root = root_of(&source(self.whole)).to_owned();
-        let method = match self.whole {
-            Expr::Field(field) => match &field.member {
-                Member::Named(name) => name.to_string(),
-                Member::Unnamed(_) => "reference".to_owned(),
-            },
-            _ => "reference".to_owned(),
-        };
-        let call = self.optional(&format!("{root}.{method}()"));
-        let general =
-            format!("compute it in the caller, and {}", self.as_parameter(Some(method.clone())));
-        match optional_value(self.whole) {
-            Some(value) => method_of(
-                &root,
-                &format!("`{call}`, with "),
-                &format!("fn {method}(&self) -> Option<{KEY_PART}> {{ {value} }}"),
-                &general,
-            ),
-            None => general,
-        }
-    }
-
-    /// Help for an `Option` in a text for people.
-    fn text(&self) -> String {
-        let root = root_of(&source(self.whole)).to_owned();
-        let mut path = unwrap(self.whole);
-        while let Expr::MethodCall(call) = path {
-            path = unwrap(&call.receiver);
-        }
-        let field = match path {
-            Expr::Field(field) => match &field.member {
-                Member::Named(name) => name.to_string(),
-                Member::Unnamed(_) => "reference".to_owned(),
-            },
-            _ => "reference".to_owned(),
-        };
-        let option = source(&renamed(path.to_token_stream(), &root, "self"));
-        text_method(&root, &field, &option)
+        mistake(index, what, self.without_a_value(index, &format!("{receiver}{end}")))
     }
 
     /// The path with `?`, as it is written in its place.
@@ -336,46 +311,13 @@ impl Reader<'_> {
     }
 }
 
+/// Returns `true` for `..`.
+fn is_all(index: &Expr) -> bool {
+    matches!(index, Expr::Range(range) if range.start.is_none() && range.end.is_none())
+}
+
 /// The type that a method in a help text returns.
 pub(super) const KEY_PART: &str = "impl idempotent_runtime::KeyPart + '_";
-
-/// The value of a path in a method, with `?` where there may be none: `Some(&self.customer.as_ref()?.email)`
-/// for `req.customer.unwrap().email`.
-fn optional_value(path: &Expr) -> Option<String> {
-    fn steps(expr: &Expr) -> Option<String> {
-        Some(match unwrap(expr) {
-            Expr::Path(path) => {
-                path.path.get_ident()?;
-                "self".to_owned()
-            }
-            Expr::Field(field) => {
-                let member = &field.member;
-                format!("{}.{}", steps(&field.base)?, quote!(#member))
-            }
-            Expr::Try(inner) => format!("{}.as_ref()?", steps(&inner.expr)?),
-            Expr::Index(index) => {
-                let is_position = matches!(&*index.index, Expr::Path(_) | Expr::Lit(_));
-                let at = Some(&index.index).filter(|_| is_position)?;
-                format!("{}.get({})?", steps(&index.expr)?, source(at))
-            }
-            Expr::MethodCall(call) => {
-                let receiver = steps(&call.receiver)?;
-                match call.method.to_string().as_str() {
-                    "unwrap" | "expect" | "unwrap_or_default" | "unwrap_or" | "unwrap_or_else" => {
-                        format!("{receiver}.as_ref()?")
-                    }
-                    method => format!("{receiver}.{method}({})", source(&call.args)),
-                }
-            }
-            _ => return None,
-        })
-    }
-    let value = steps(path)?;
-    Some(match unwrap(path) {
-        Expr::Field(_) => format!("Some(&{value})"),
-        _ => format!("Some({value})"),
-    })
-}
 
 /// Returns `true` for the path of a function that makes keys, by its name.
 fn is_function(path: &ExprPath) -> bool {

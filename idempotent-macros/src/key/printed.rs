@@ -80,6 +80,7 @@ impl fmt::Display for FieldPath {
             match step {
                 Step::Field(member) => write!(formatter, ".{}", member.to_token_stream())?,
                 Step::Call(method) => write!(formatter, ".{method}()")?,
+                Step::Value => formatter.write_str("?")?,
             }
         }
         if self.optional { formatter.write_str("?") } else { Ok(()) }

@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use syn::{Expr, LitStr};
 
 use super::path::{self, Place};
-use super::{Piece, quoted};
+use super::{Elements, Piece, quoted};
 use crate::methods::method_of;
 use crate::mistake::{Mistakes, mistake};
 
@@ -35,12 +35,15 @@ pub(super) fn read_message(name: &Ident, template: &LitStr) -> syn::Result<Vec<P
     let pieces = read_pieces(name, template)?;
     for piece in &pieces {
         if let Piece::Hole(path) = piece
-            && path.optional
+            && path.may_be_missing()
         {
             let what = format!("`{name}` shows values, and an `Option` may have none");
             let field = path.last_field().unwrap_or_else(|| "reference".to_owned());
             let option = path.with_root("self");
-            let help = text_method(&path.root.to_string(), &field, option.trim_end_matches('?'));
+            let help = match option.trim_end_matches('?') {
+                way if way.contains('?') => text_parameter(&field),
+                option => text_method(&path.root.to_string(), &field, option),
+            };
             return Err(mistake(template, what, help));
         }
     }
@@ -57,9 +60,14 @@ pub(super) fn text_method(root: &str, field: &str, option: &str) -> String {
             "fn {field}_text(&self) -> String {{ {option}.as_ref().map_or_else(|| \"-\".to_owned(), \
              |value| value.to_string()) }}"
         ),
-        &format!(
-            "make a text of it in the caller, and pass it as a parameter `{field}: String`: `{{{field}}}`"
-        ),
+        &text_parameter(field),
+    )
+}
+
+/// Help for an `Option` in a text for people: a parameter.
+fn text_parameter(field: &str) -> String {
+    format!(
+        "make a text of it in the caller, and pass it as a parameter `{field}: String`: `{{{field}}}`"
     )
 }
 
@@ -162,6 +170,10 @@ fn read_hole(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::F
 }
 
 fn read_path(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::FieldPath> {
+    if let Some(elements) = Elements::of(hole).filter(|_| name != "message") {
+        let (what, help) = elements.explain(name, |path| format!("{{{path}}}"));
+        return Err(mistake(template, what, help));
+    }
     let expr: Expr = quoted::parse_text(hole, template.span()).map_err(|_| {
         if let Some((what, path)) = super::keyword(hole) {
             return mistake(template, what, format!("{}`{{{path}}}`", super::RENAMED));

@@ -239,14 +239,27 @@ fn literals_inside_a_key_are_answered_with_a_template() {
 }
 
 #[test]
-fn a_question_mark_goes_once_and_at_the_end() {
-    refuses(
-        parse_quote!("req?.token"),
-        "`?` goes once, at the end of a path in `key`",
-        "`key = req.token?`",
+fn a_path_goes_on_behind_a_question_mark() {
+    let option = "match __idempotent_private::option(&req.a) {::core::option::Option::Some(__idempotent_value) => ";
+    let none = ",::core::option::Option::None => ";
+    accepts(
+        parse_quote!("req.a?.b"),
+        &format!(
+            "{option}__idempotent_private::key(__idempotent_private::part(&(* __idempotent_value).b)\
+             .__idempotent_checked()){none}__idempotent_private::optional_key(__idempotent_private::NOTHING), }}"
+        ),
     );
-    for value in [parse_quote!(req.a?.b), parse_quote!("req.a?.b"), parse_quote!(req.a??)] {
-        refuses_with(value, "`?` goes once, at the end of a path in `key`");
+    accepts(
+        parse_quote!((n, req.a?.b()?)),
+        &format!(
+            "{{ let __idempotent_parts = __idempotent_private::tuple().part(__idempotent_private::part(&n)\
+             .__idempotent_checked()); {option}__idempotent_parts.optional(__idempotent_private::option(\
+             &(* __idempotent_value).b())){none}__idempotent_parts.optional(__idempotent_private::NOTHING), }} \
+             }}.finish()"
+        ),
+    );
+    for key in [parse_quote!(req?.a), parse_quote!(req.a??), parse_quote!("{(req.a?).b?.0?}")] {
+        assert!(read(&key).is_ok());
     }
     refuses_with(parse_quote!("(req.a, req.b)?"), "a tuple cannot stand inside another key");
 }
@@ -303,6 +316,9 @@ fn what_can_panic_is_answered_with_a_question_mark() {
             "key = req.note?",
         ),
         (parse_quote!(req.items[0]), element, "key = req.items.first()?"),
+        (parse_quote!(req.items[0].sku), element, "key = req.items.first()?.sku"),
+        (parse_quote!(req.note.unwrap().id), unwrap, "key = req.note?.id"),
+        (parse_quote!("{req.a?.note.unwrap().id()}"), unwrap, "{req.a?.note?.id()}"),
     ] {
         refuses(value, what, &format!("refuse a call without it: `{path}`"));
     }
@@ -312,13 +328,6 @@ fn what_can_panic_is_answered_with_a_question_mark() {
              idempotent_runtime::KeyPart + '_> {{ {value} }} }}`"
         )
     };
-    let sku = own("sku", "Some(&self.items.get(0)?.sku)");
-    refuses(parse_quote!(req.items[0].sku), element, &sku);
-    refuses(
-        parse_quote!(req.note.unwrap().id),
-        unwrap,
-        &own("id", "Some(&self.note.as_ref()?.id)"),
-    );
     for (value, index) in [
         (parse_quote!(req.items[FIRST]), "FIRST"),
         (parse_quote!(req.items[1]), "1"),
@@ -625,15 +634,18 @@ fn mistakes_in_a_fingerprint_offer_a_payload() {
              {body} }} }}`"
         )
     };
-    refuses(
+    for value in [
         parse_quote!(Fingerprint::of_serialized(&order)),
-        "`fingerprint` cannot call the function `Fingerprint::of_serialized`",
-        &own_method(
-            "idempotent_runtime::Fingerprint",
-            "idempotent_runtime::Fingerprint::of_serialized(self).expect(\"a payload that \
-             serializes\")",
-        ),
-    );
+        parse_quote!(Fingerprint::of_serialized(&order).unwrap()),
+        parse_quote!(Fingerprint::of_serialized(&order)?),
+        parse_quote!(serde_json::to_vec(&order).expect("serializes")),
+    ] {
+        let errors = Key::read(&format_ident!("fingerprint"), &value).unwrap_err();
+        let errors = texts(errors).concat();
+        let help = "`fingerprint = order.payload()?`, with `impl Order { fn payload(&self) -> \
+                    Option<idempotent_runtime::Fingerprint> { idempotent_runtime::Fingerprint::of_serialized(self).ok() } }`";
+        assert!(errors.ends_with(help), "{errors}");
+    }
     refuses(
         parse_quote!(order.amount * 100),
         "`fingerprint` cannot use the operator `*`",

@@ -31,29 +31,53 @@ impl Key {
     ) -> TokenStream {
         let span = Span::mixed_site().located_at(self.span);
         let private = runtime.private(span);
-        let value = |part: &FieldPath| {
+        // The parts before a path are taken first: its value may be a temporary.
+        let parts = Ident::new("__idempotent_parts", span);
+        let part = |path: &FieldPath, before: TokenStream| {
             let missing = if self.is_template() { Missing::Refused } else { missing };
-            value_of(runtime, part, self.reference(part, bindings), missing, condition(part))
+            let value = |reference| value_of(runtime, path, reference, missing, condition(path));
+            if path.legs().count() == 1 {
+                let call = call(path, value(self.reference(path, bindings)));
+                return quote!(#before #call);
+            }
+            let found = |reference| {
+                let call = call(path, value(reference));
+                quote_spanned!(span=> #parts #call)
+            };
+            let none = quote_spanned!(span=> #parts.optional(#private::NOTHING));
+            let value = self.on_the_way(runtime, path, bindings, found, &none);
+            quote_spanned!(span=> { let #parts = #before; #value })
         };
         match &self.form {
-            Form::Path(part) => {
-                let function = match part.optional {
+            Form::Path(path) => {
+                let function = match path.optional {
                     true => quote_spanned!(span=> optional_key),
                     false => quote_spanned!(span=> key),
                 };
-                let part = value(part);
-                quote_spanned!(span=> #private::#function(#part))
+                let key = |reference| {
+                    let part = value_of(runtime, path, reference, missing, condition(path));
+                    quote_spanned!(span=> #private::#function(#part))
+                };
+                match path.legs().count() {
+                    1 => key(self.reference(path, bindings)),
+                    _ => {
+                        let none = quote_spanned!(span=> #private::optional_key(#private::NOTHING));
+                        self.on_the_way(runtime, path, bindings, key, &none)
+                    }
+                }
             }
-            Form::Tuple(parts) => {
-                let parts = parts.iter().map(|part| call(part, value(part)));
-                quote_spanned!(span=> #private::tuple() #(#parts)* .finish())
+            Form::Tuple(paths) => {
+                let start = quote_spanned!(span=> #private::tuple());
+                let parts = paths.iter().fold(start, |before, path| part(path, before));
+                quote_spanned!(span=> #parts .finish())
             }
             Form::Template(pieces) => {
-                let pieces = pieces.iter().map(|piece| match piece {
-                    Piece::Text(text) => quote_spanned!(span=> .text(#text)),
-                    Piece::Hole(part) => call(part, value(part)),
+                let start = quote_spanned!(span=> #private::template());
+                let parts = pieces.iter().fold(start, |before, piece| match piece {
+                    Piece::Text(text) => quote_spanned!(span=> #before .text(#text)),
+                    Piece::Hole(path) => part(path, before),
                 });
-                quote_spanned!(span=> #private::template() #(#pieces)* .finish())
+                quote_spanned!(span=> #parts .finish())
             }
             Form::Constant(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) => {
                 quote_spanned!(span=> #private::key(#text))
@@ -91,24 +115,53 @@ impl Key {
         quote_spanned!(span=> #private::worded(&#site) #(#pieces)* .finish())
     }
 
+    /// Code for a path with `?` on its way: `found` makes it from the value at the end, and `none` is that for a
+    /// value that is missing before.
+    fn on_the_way(
+        &self,
+        runtime: &Runtime,
+        path: &FieldPath,
+        bindings: &[Binding],
+        found: impl FnOnce(TokenStream) -> TokenStream,
+        none: &TokenStream,
+    ) -> TokenStream {
+        let span = Span::mixed_site().located_at(path.root.span());
+        let private = runtime.private(span);
+        let value = Ident::new("__idempotent_value", span);
+        let mut legs = path.legs().rev();
+        let first = self.reference(path, bindings);
+        let last = legs.next().unwrap_or_default();
+        let inside = quote_spanned!(span=> (*#value));
+        let mut code = found(steps_of(&inside, last, span));
+        let mut legs = legs.peekable();
+        while let Some(leg) = legs.next() {
+            let option = match legs.peek() {
+                Some(_) => steps_of(&inside, leg, span),
+                None => first.clone(),
+            };
+            code = quote_spanned! {span=>
+                match #private::option(#option) {
+                    ::core::option::Option::Some(#value) => #code,
+                    ::core::option::Option::None => #none,
+                }
+            };
+        }
+        code
+    }
+
+    /// A reference to the value of a path, up to the first `?` on its way.
     fn reference(&self, path: &FieldPath, bindings: &[Binding]) -> TokenStream {
-        let and = quote_spanned!(Span::mixed_site().located_at(path.root.span())=> &);
+        let span = Span::mixed_site().located_at(path.root.span());
         let root = self.resolve(&path.root, bindings);
+        let steps = path.legs().next().unwrap_or_default();
         // Methods are called behind a shared borrow: one that changes or consumes its receiver would
         // take it from the body. The type stays that of the root: on a reference to it, `clone`
         // would copy a reference.
-        let root = match path.steps.iter().any(|step| matches!(step, Step::Call(_))) {
-            true => quote_spanned!(Span::mixed_site().located_at(path.root.span())=> (*&#root)),
+        let root = match steps.iter().any(|step| matches!(step, Step::Call(_))) {
+            true => quote_spanned!(span=> (*&#root)),
             false => quote!(#root),
         };
-        let steps = path.steps.iter().map(|step| match step {
-            Step::Field(member) => quote!(.#member),
-            Step::Call(method) => {
-                let span = method.span();
-                quote_spanned!(span=> .#method())
-            }
-        });
-        quote!(#and #root #(#steps)*)
+        steps_of(&root, steps, span)
     }
 
     /// Resolves a name to the parameter of that name, regardless of macro hygiene. Of several
@@ -123,6 +176,20 @@ impl Key {
         }
         name
     }
+}
+
+/// A reference to what the steps lead to from `root`.
+fn steps_of(root: &TokenStream, steps: &[Step], span: Span) -> TokenStream {
+    let and = quote_spanned!(span=> &);
+    let steps = steps.iter().map(|step| match step {
+        Step::Field(member) => quote!(.#member),
+        Step::Call(method) => {
+            let span = method.span();
+            quote_spanned!(span=> .#method())
+        }
+        Step::Value => TokenStream::new(),
+    });
+    quote!(#and #root #(#steps)*)
 }
 
 fn call(part: &FieldPath, value: TokenStream) -> TokenStream {

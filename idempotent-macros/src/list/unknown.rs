@@ -4,6 +4,8 @@ use proc_macro2::{Ident, TokenStream};
 use syn::parse::ParseStream;
 use syn::{Expr, Lit, LitStr, Meta, Token};
 
+use super::by_value::{likely, limits};
+use super::neighbours::Neighbours;
 use super::{not_kept, written_value};
 use crate::args::{self, Argument};
 use crate::key;
@@ -14,7 +16,12 @@ use crate::synonyms::{self, Synonym, by_a_word_of_it};
 use crate::value::{Mode, literal};
 
 /// The error for a name that is not one of an argument.
-pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>, parameters: &[String]) -> syn::Error {
+pub(super) fn unknown(
+    name: &Ident,
+    rest: ParseStream<'_>,
+    parameters: &[String],
+    neighbours: &Neighbours,
+) -> syn::Error {
     let word = name.to_string();
     let value = match rest.fork().parse::<Token![=]>() {
         Ok(_) => {
@@ -24,67 +31,223 @@ pub(super) fn unknown(name: &Ident, rest: ParseStream<'_>, parameters: &[String]
         }
         Err(_) => None,
     };
-    let names = || args::ARGUMENTS.iter().map(|argument| argument.name);
     let value = value.map(|value| with_unit(&word, &value).unwrap_or(value));
     let snake = synonyms::snake_case(&word);
-    let did_you_mean = |name: &str, value: Option<String>| {
-        let is_key = args::find(name).is_some_and(|argument| argument.is_key);
-        let value = value.map(|value| match is_key {
-            true => field_of_request(&value, parameters).unwrap_or(value),
-            false => value,
-        });
-        did_you_mean(name, value)
-    };
-    // Of names of several words, a part may mean something else.
-    let long = || names().filter(|name| name.contains('_'));
-    let own = args::find(&snake).map(|argument| argument.name);
-    let help = match synonyms::find(&snake) {
-        _ if Mode::NAMES.contains(&word.as_str()) && value.as_deref() != Some("false") => {
-            match value.as_deref() {
+    let stranger = Stranger { word: &word, snake: &snake, value, parameters, neighbours };
+    mistake(name, format!("unknown argument `{word}`"), stranger.help(rest))
+}
+
+/// An unknown argument, and what stands around it.
+struct Stranger<'a> {
+    word: &'a str,
+    /// The name in the spelling of Rust.
+    snake: &'a str,
+    value: Option<String>,
+    parameters: &'a [String],
+    neighbours: &'a Neighbours,
+}
+
+impl Stranger<'_> {
+    fn help(&self, rest: ParseStream<'_>) -> String {
+        let Self { word, snake, neighbours, .. } = self;
+        let value = self.value.as_deref();
+        let names = || args::ARGUMENTS.iter().map(|argument| argument.name);
+        // Of names of several words, a part may mean something else.
+        let long = || names().filter(|name| name.contains('_'));
+        if Mode::of(word).is_some() && value != Some("false") {
+            return neighbours.put_into(&match value {
                 None | Some("true") => format!("`mode = \"{word}\"`"),
                 Some(value) => format!("`mode = \"{word}\", expire = {value}`"),
+            });
+        }
+        if let Some(own) = args::find(snake) {
+            return self.did_you_mean(own.name);
+        }
+        match synonyms::find(snake) {
+            Some(Synonym::Of("expire")) if unit_beside(rest).is_some() => {
+                let (number, unit) = (value.unwrap_or_default(), unit_beside(rest));
+                let number = number.trim_matches('"').to_owned();
+                self.with_value(format!("\"{number}{}\"", unit.unwrap_or_default()))
+                    .did_you_mean("expire")
             }
-        }
-        _ if own.is_some() => did_you_mean(own.unwrap_or_default(), value),
-        Some(Synonym::Say(_)) if word == "convert" && converted(value.as_deref()).is_some() => {
-            let template = converted(value.as_deref()).unwrap_or_default();
-            format!("a template makes the key: `key = \"{template}\"`")
-        }
-        Some(Synonym::Say(synonyms::STRONG)) if value.as_deref() == Some("false") => {
-            "`mode = \"reject\"` refuses a duplicate".to_owned()
-        }
-        Some(Synonym::Say(help @ (synonyms::UNLESS | synonyms::CONDITION))) => {
-            let retention = not_kept::retention(&snake, value.as_deref(), parameters);
-            match (help == synonyms::UNLESS, retention) {
-                (_, Some(retention)) => format!("{}{retention}", synonyms::UNLESS),
-                (true, None) if not_kept::is_known_before(value.as_deref(), parameters) => {
-                    synonyms::CONDITION.to_owned()
+            Some(synonym) => self.meant(synonym),
+            None => {
+                match nearest(snake, long()).map(Synonym::Of).or_else(|| by_a_word_of_it(snake)) {
+                    Some(synonym) => self.meant(synonym),
+                    None => match nearest(snake, names()) {
+                        Some(near) => self.did_you_mean(near),
+                        None => likely(value, self.parameters, neighbours).unwrap_or_else(|| {
+                            format!("the arguments are {}", quoted_list(names()))
+                        }),
+                    },
                 }
-                (true, None) => format!("{}{}", synonyms::UNLESS, not_kept::open()),
-                (false, None) => help.to_owned(),
             }
         }
-        Some(Synonym::Say(help)) => help.to_owned(),
-        Some(Synonym::Of("expire")) if unit_beside(rest).is_some() => {
-            let (number, unit) = (value.unwrap_or_default(), unit_beside(rest).unwrap_or_default());
-            let number = number.trim_matches('"').to_owned();
-            did_you_mean("expire", Some(format!("\"{number}{unit}\"")))
-        }
-        Some(Synonym::Of(near)) => did_you_mean(near, value),
-        Some(Synonym::Limit) => limits(value.as_deref()),
-        None => {
-            match nearest(&snake, long()).map(Synonym::Of).or_else(|| by_a_word_of_it(&snake)) {
-                Some(Synonym::Of(near)) => did_you_mean(near, value),
-                Some(Synonym::Say(help)) => help.to_owned(),
-                Some(Synonym::Limit) => limits(value.as_deref()),
-                None => match nearest(&snake, names()) {
-                    Some(near) => did_you_mean(near, value),
-                    None => format!("the arguments are {}", quoted_list(names())),
-                },
+    }
+
+    /// The same with another value.
+    fn with_value(&self, value: String) -> Self {
+        Self { value: Some(value), ..*self }
+    }
+
+    /// Help for a name of another library.
+    fn meant(&self, synonym: Synonym) -> String {
+        let Self { neighbours, .. } = self;
+        let value = self.value.as_deref();
+        match synonym {
+            // A kind of lock, and not its time.
+            Synonym::Of("lease") if value.is_some_and(is_kind) => {
+                neighbours.put_into(synonyms::ONE)
             }
+            Synonym::Of(near) => self.did_you_mean(near),
+            Synonym::Limit => limits(value, neighbours),
+            Synonym::Say(help) => neighbours.put_into(&self.said(help)),
         }
+    }
+
+    /// Help in other words, with the value that was given.
+    fn said(&self, help: &str) -> String {
+        let Self { snake, parameters, neighbours, .. } = self;
+        let value = self.value.as_deref();
+        match help {
+            synonyms::CONVERT => match converted(value) {
+                Some(template) => format!("a template makes the key: `key = \"{template}\"`"),
+                None => help.to_owned(),
+            },
+            synonyms::STORE => match self.as_instance() {
+                Some(path) => format!("`with = {path}`{}", synonyms::INSTANCE),
+                None => help.to_owned(),
+            },
+            synonyms::HOOK => match value.filter(|value| refusal("on_replay", value).is_none()) {
+                Some(hook) => help.replace("count_replay", hook.trim_matches('"')),
+                None => help.to_owned(),
+            },
+            synonyms::ERRORS if neighbours.value("final_errors").is_some() => {
+                "remove it: every error frees the key, except those that `final_errors = OrderError::is_final` keeps"
+                    .to_owned()
+            }
+            synonyms::PREFIX if neighbours.value("name").is_some() => format!("remove it: {help}"),
+            synonyms::PREFIX => match value.filter(|value| refusal("name", value).is_none()) {
+                Some(name) => help.replace("\"orders.create\"", name),
+                None => help.to_owned(),
+            },
+            synonyms::WINDOW => match value.filter(|value| refusal("expire", value).is_none()) {
+                Some(time) => help.replace("\"5s\"", time),
+                None => help.replace("\"5s\"", neighbours.value("expire").unwrap_or("\"5s\"")),
+            },
+            synonyms::BLOCKING => {
+                help.replace("\"5s\"", neighbours.value("wait").unwrap_or("\"5s\""))
+            }
+            synonyms::VERSION => match self.versioned() {
+                Some(name) => format!("make it part of the name: `name = \"{name}\"`"),
+                None => help.to_owned(),
+            },
+            synonyms::UNIT => match value.and_then(|unit| self.with_unit_of(unit)) {
+                Some(duration) => format!("write the unit into the duration: `{duration}`"),
+                None => help.to_owned(),
+            },
+            synonyms::STRONG if value == Some("false") => {
+                "`mode = \"reject\"` refuses a duplicate".to_owned()
+            }
+            synonyms::UNLESS | synonyms::CONDITION => {
+                let retention = not_kept::retention(snake, value, parameters);
+                match (help == synonyms::UNLESS, retention) {
+                    (_, Some(retention)) => format!("{}{retention}", synonyms::UNLESS),
+                    (true, None) if not_kept::is_known_before(value, parameters) => {
+                        synonyms::CONDITION.to_owned()
+                    }
+                    (true, None) => format!("{}{}", synonyms::UNLESS, not_kept::open()),
+                    (false, None) => help.to_owned(),
+                }
+            }
+            help => help.to_owned(),
+        }
+    }
+
+    /// A path from a parameter, or a constant: it may be an instance.
+    fn as_instance(&self) -> Option<String> {
+        let mut path = syn::parse_str::<Expr>(self.value.as_deref()?).ok()?;
+        while let Expr::Reference(reference) = path {
+            path = *reference.expr;
+        }
+        let is_path = matches!(path, Expr::Field(_) | Expr::Path(_));
+        let text = source(&path);
+        let root = text.split('.').next()?;
+        let is_known = self.parameters.iter().any(|parameter| parameter == root)
+            || root.rsplit("::").next()?.chars().all(|c| c.is_uppercase() || c == '_');
+        (is_path && is_known && self.neighbours.value("with").is_none()).then_some(text)
+    }
+
+    /// The name of the operation with a version in the value: `orders.create.v2`.
+    fn versioned(&self) -> Option<String> {
+        let version = self.value.as_deref()?.trim_matches('"').trim_start_matches('v');
+        let name = syn::parse_str::<LitStr>(self.neighbours.value("name")?).ok()?.value();
+        let is_version = version.starts_with(|c: char| c.is_ascii_digit());
+        is_version.then(|| format!("{name}.v{version}"))
+    }
+
+    /// The first duration of the list that is a number, with this unit: `expire = "5m"`.
+    fn with_unit_of(&self, unit: &str) -> Option<String> {
+        let unit = short_unit(unit)?;
+        let name = ["expire", "wait", "lease", "max_run"].into_iter().find(|name| {
+            let value = self.neighbours.value(name).map(|value| value.trim_matches('"'));
+            value.is_some_and(|value| value.parse::<u64>().is_ok())
+        })?;
+        let number = self.neighbours.value(name)?.trim_matches('"');
+        Some(format!("{name} = \"{number}{unit}\""))
+    }
+
+    /// Proposes another name, with the value that was given to the unknown one if the other takes it.
+    fn did_you_mean(&self, name: &str) -> String {
+        let Self { neighbours, .. } = self;
+        let is_key = args::find(name).is_some_and(|argument| argument.is_key);
+        let value = self.value.clone().map(|value| match is_key {
+            true => {
+                let value = field_of_request(&value, self.parameters).unwrap_or(value);
+                as_tuple(&value).unwrap_or(value)
+            }
+            false => value,
+        });
+        let taken = value.as_deref().filter(|value| refusal(name, value).is_none());
+        match (neighbours.written(name), taken) {
+            (Some(known), Some(value)) if known != format!("{name} = {value}") => {
+                let both = is_key.then(|| together(neighbours.value(name)?, value)).flatten();
+                let value = both.as_deref().unwrap_or(value);
+                format!("did you mean `{name} = {value}` in place of `{known}`?")
+            }
+            (Some(known), _) => format!("remove it: `{known}` is there already"),
+            (None, taken) if neighbours.leave_idle(name) => {
+                let mode = neighbours.written("mode").unwrap_or_default();
+                let strong = taken.map(|value| {
+                    format!("; or `mode = \"strong\", {name} = {value}` in place of `{mode}`")
+                });
+                format!(
+                    "remove it: `{mode}` leaves `{name}` nothing to do{}",
+                    strong.unwrap_or_default()
+                )
+            }
+            (None, _) => did_you_mean(name, value),
+        }
+    }
+}
+
+/// Returns `true` for a word, as the kind of a lock: `"until_executed"`, `true`.
+fn is_kind(value: &str) -> bool {
+    let word = value.trim_matches('"');
+    word.starts_with(|c: char| c.is_alphabetic()) && refusal("lease", value).is_some()
+}
+
+/// The tuple of two keys that are paths.
+fn together(first: &str, second: &str) -> Option<String> {
+    let path = |value: &str| match syn::parse_str::<LitStr>(value) {
+        Ok(text) => Some(text.value()).filter(|text| !text.contains('{')),
+        Err(_) => Some(value.to_owned()).filter(|text| !text.starts_with("const ")),
     };
-    mistake(name, format!("unknown argument `{word}`"), help)
+    let members = |path: String| match syn::parse_str::<syn::ExprTuple>(&path) {
+        Ok(tuple) => source(&tuple.elems),
+        Err(_) => path,
+    };
+    Some(format!("\"({}, {})\"", members(path(first)?), members(path(second)?)))
 }
 
 /// The unit in an argument further on in the list: `m` for `timeUnit = TimeUnit.MINUTES`.
@@ -94,7 +257,12 @@ fn unit_beside(rest: ParseStream<'_>) -> Option<&'static str> {
         .iter()
         .find_map(|name| text.split_once(&format!("{name} =")))?
         .1;
-    let unit = unit.split(',').next()?.to_lowercase();
+    short_unit(unit.split(',').next()?)
+}
+
+/// `m` for `TimeUnit.MINUTES`.
+fn short_unit(unit: &str) -> Option<&'static str> {
+    let unit = unit.to_lowercase();
     let last = unit.trim().trim_matches('"').rsplit(['.', ':', ' ']).next()?.to_owned();
     Some(match last.as_str() {
         "milliseconds" | "millis" | "ms" => "ms",
@@ -141,22 +309,8 @@ fn field_of_request(value: &str, parameters: &[String]) -> Option<String> {
     is_field.then(|| format!("\"req.{word}\""))
 }
 
-/// Proposes the arguments that limit a time, with the value that was given where they take it.
-fn limits(value: Option<&str>) -> String {
-    let limit = |name, example| match value.filter(|value| refusal(name, value).is_none()) {
-        Some(value) => format!("`{name} = {value}`"),
-        None => format!("`{name} = {example}`"),
-    };
-    format!(
-        "{} limits how long a duplicate waits, {} how long an answer is kept, {} how long a body holds its key",
-        limit("wait", "\"300ms\""),
-        limit("expire", "\"5m\""),
-        limit("max_run", "\"1h\""),
-    )
-}
-
 /// The error for a value of an argument, if it does not take it.
-fn refusal(name: &str, value: &str) -> Option<String> {
+pub(super) fn refusal(name: &str, value: &str) -> Option<String> {
     let Ok(tokens) = format!("{name} = {value}").parse::<TokenStream>() else {
         return Some(String::new());
     };
@@ -168,18 +322,12 @@ fn refusal(name: &str, value: &str) -> Option<String> {
 /// Proposes another name, with the value that was given to the unknown one if the other takes it.
 fn did_you_mean(name: &str, value: Option<String>) -> String {
     let refusal = |value: &str| refusal(name, value);
-    let value = value.map(|value| match args::find(name).filter(|argument| argument.is_key) {
-        Some(_) => as_tuple(&value).unwrap_or(value),
-        None => value,
-    });
     match (args::find(name), value) {
         (Some(Argument { takes_value: true, .. }), Some(value)) if refusal(&value).is_none() => {
             format!("did you mean `{name} = {value}`?")
         }
-        // Numbers without a unit are answered with two of them.
-        (Some(Argument { takes_value: true, .. }), Some(value))
-            if refusal(&value).is_some_and(|error| error.contains("\nhelp: for milliseconds")) =>
-        {
+        // The argument has a help for this value.
+        (Some(Argument { takes_value: true, .. }), Some(value)) if is_answered(name, &value) => {
             let error = refusal(&value).unwrap_or_default();
             error.split_once("\nhelp: ").map_or_else(String::new, |(_, help)| help.to_owned())
         }
@@ -188,6 +336,14 @@ fn did_you_mean(name: &str, value: Option<String>) -> String {
         }
         _ => format!("did you mean `{name}`?"),
     }
+}
+
+/// Returns `true` for a number without a unit, which may be two of them, and for a closure in the place of a
+/// function.
+fn is_answered(name: &str, value: &str) -> bool {
+    let error = refusal(name, value).unwrap_or_default();
+    let is_function = matches!(name, "on_replay" | "expire_with" | "final_errors");
+    error.contains("\nhelp: for milliseconds") || (is_function && value.starts_with('|'))
 }
 
 /// `"(a, b)"` for `["a", "b"]`.

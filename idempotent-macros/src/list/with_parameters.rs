@@ -35,11 +35,15 @@ fn macro_variable(name: &Ident, text: &LitStr, parameters: &[String]) -> Option<
     let end = after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len());
     let (variable, rest) = after.split_at(end);
     let is_name = syn::parse_str::<Ident>(variable).is_ok();
+    let argument = args::find(&name.to_string())?;
+    if is_name && argument.is_key && is_from_macro(text) && (rest.starts_with('.') || before == "(")
+    {
+        return Some(macro_path(name, text, variable));
+    }
     if !is_name || rest.starts_with('.') || is_parameter(variable, parameters) {
         return None;
     }
     let is_whole = before.is_empty() && rest.is_empty();
-    let argument = args::find(&name.to_string())?;
     if !is_whole && !argument.is_key {
         return None;
     }
@@ -78,6 +82,31 @@ fn macro_variable(name: &Ident, text: &LitStr, parameters: &[String]) -> Option<
         None => help,
     };
     Some(mistake(text, what, help))
+}
+
+/// `key = "$req.id"`, `key = "($req.id, $user)"` and `key = "order:$req.id"` inside of `macro_rules!`.
+fn macro_path(name: &Ident, text: &LitStr, variable: &str) -> syn::Error {
+    let what = format!("`${variable}` is not replaced inside quotes");
+    let value = text.value();
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '?');
+    let path = |after: &str| {
+        let end = after.find(|c| !is_path(c)).unwrap_or(after.len());
+        let end = end + if after[end..].starts_with("()") { 2 } else { 0 };
+        format!("${}", &after[..end])
+    };
+    let paths: Vec<_> = value.split('$').skip(1).map(path).collect();
+    let help = match paths.as_slice() {
+        [only] if *only == value => format!("without quotes it is: `{name} = {value}`"),
+        _ if value.starts_with('(') => format!("without quotes it is: `{name} = {value}`"),
+        [only] => {
+            format!("without quotes, and without the text around it, it is: `{name} = {only}`")
+        }
+        several => {
+            let tuple = several.join(", ");
+            format!("without quotes, and without the text between, it is: `{name} = ({tuple})`")
+        }
+    };
+    mistake(text, what, help)
 }
 
 /// Returns `true` for a literal of the text of a `macro_rules!`, which the compiler shows in no way but this.

@@ -66,13 +66,16 @@ impl Unknown<'_> {
             }
             "None" => {
                 let what = format!("`{name}` cannot be `None`");
-                let root = parameters.first().map_or("req", String::as_str);
                 let out = match *name == "key" {
                     true => "leave `key` out to use the token of the request".to_owned(),
                     false => format!("leave `{name}` out"),
                 };
-                let field = format!("`{name} = \"{root}.reference?\"`");
-                return (what, format!("{out}; for a field that may be `None`: {field}"));
+                return (
+                    what,
+                    format!(
+                        "{out}; a path that ends in `?` may lead to `None`, and refuses that call"
+                    ),
+                );
             }
             _ => {}
         }
@@ -190,7 +193,11 @@ impl Unknown<'_> {
             });
             return Some(format!("`{name} = \"{key}\"`"));
         }
-        match self.scalars().as_slice() {
+        let others = key.paths().into_iter().filter(|path| !is_of_self(path));
+        let mut parts: Vec<_> = others.map(|path| path.with_root(&path.root.to_string())).collect();
+        let scalars = self.scalars().into_iter().filter(|scalar| !parts.contains(scalar));
+        parts.extend(scalars.collect::<Vec<_>>());
+        match parts.as_slice() {
             [] => None,
             [only] => Some(format!("`{name} = \"{only}\"`")),
             several => Some(format!("`{name} = \"({})\"`", several.join(", "))),
@@ -216,11 +223,25 @@ impl Unknown<'_> {
         with_fields.map(ToString::to_string).collect()
     }
 
+    /// What may have a field of this name: what the body reads it from, or else all that may have fields.
+    fn owners(&self, field: &str) -> Vec<String> {
+        let receiver = self.function.receiver().map(|_| "self".to_owned());
+        let all: Vec<_> = self.with_fields().into_iter().chain(receiver).collect();
+        let is_read = |root: &&String| {
+            let fields = words::fields_of(root, self.function.user_body());
+            fields.iter().any(|known| known == field)
+        };
+        match all.iter().filter(is_read).cloned().collect::<Vec<_>>() {
+            none if none.is_empty() => all,
+            owners => owners,
+        }
+    }
+
     /// Help for a single word.
     fn word(&self, text: &str, listed: &str) -> String {
         let Self { name, parameters, .. } = self;
         let in_hole = self.key.is_template();
-        let roots = match (self.with_fields(), parameters) {
+        let roots = match (self.owners(text), parameters) {
             (roots, _) if !roots.is_empty() => roots,
             (_, [only]) if !self.is_scalar() => vec![only.clone()],
             _ => Vec::new(),
@@ -233,7 +254,7 @@ impl Unknown<'_> {
             })
             .collect();
         let field = (!fields.is_empty()).then(|| fields.join("; "));
-        let parts = self.function.taken_apart().filter(|_| field.is_none());
+        let parts = self.function.taken_apart().filter(|_| field.is_none() && !self.key.is_tuple());
         let parts = parts.map(|parts| {
             let list: Vec<_> = parts.iter().map(ToString::to_string).collect();
             format!("the pattern has named its parts: `{name} = \"({})\"`", list.join(", "))

@@ -18,11 +18,39 @@ pub(crate) enum Mode {
 
 impl Mode {
     pub(crate) const NAMES: [&'static str; 3] = ["reject", "strong", "window"];
+
+    /// The modes in the order of their names.
+    const ALL: [Self; 3] = [Self::Reject, Self::Strong, Self::Window];
+
+    /// The mode with this name.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let at = Self::NAMES.iter().position(|known| *known == name)?;
+        Some(Self::ALL[at])
+    }
+
+    /// The arguments that have nothing to do in this mode.
+    pub(crate) fn idle(self) -> &'static [&'static str] {
+        match self {
+            Self::Strong => &[],
+            Self::Reject => &["wait", "on_replay"],
+            Self::Window => &[
+                "wait",
+                "lease",
+                "max_run",
+                "fingerprint",
+                "bind_payload_after_failure",
+                "final_errors",
+                "abandon",
+                "on_unrecorded",
+                "on_replay",
+                "expire_with",
+            ],
+        }
+    }
 }
 
 impl Value for Mode {
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
-        let modes = [Self::Reject, Self::Strong, Self::Window];
         if let Some(Lit::Str(literal)) = literal(value)
             && is_delivery(&literal.value())
         {
@@ -31,7 +59,7 @@ impl Value for Mode {
                         database, `transaction = \"tx\"` commits both together";
             return Err(mistake(literal, what, help));
         }
-        Ok(modes[choose(name, value, &Self::NAMES)?])
+        Ok(Self::ALL[choose(name, value, &Self::NAMES)?])
     }
 }
 

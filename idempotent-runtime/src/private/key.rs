@@ -28,14 +28,17 @@ pub fn optional_key<K: KeyPart>(part: &Option<K>) -> Encoded {
     Encoded::of_optional(part)
 }
 
-/// The value of a path that ends in `?`.
+/// The value of a path that has none before its end.
+pub const NOTHING: &Option<u8> = &None;
+
+/// The value of a path before `?`.
 pub fn option<O: IsOption>(value: &O) -> &Option<O::Part> {
     value.as_option()
 }
 
 /// Values of paths that end in `?`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an `Option`, so its path does not end in `?`",
+    message = "`{Self}` is not an `Option`, so its path has no `?`",
     label = "not an `Option`",
     note = "a `Result`: end the path with `.ok()?`",
     note = "if it always has a value, remove the `?`",

@@ -29,7 +29,8 @@ pub use self::hooks::{
 };
 pub use self::kept::*;
 pub use self::key::{
-    ConstantKey, IsOption, ambient_key, constant_key, key, option, optional_key, template, tuple,
+    ConstantKey, IsOption, NOTHING, ambient_key, constant_key, key, option, optional_key, template,
+    tuple,
 };
 pub use self::no_part::*;
 pub use self::part::*;

@@ -1,6 +1,6 @@
 use idempotent_runtime::{Error, idempotent};
 
-#[idempotent(key = "id", colour = 300)]
+#[idempotent(key = "id", colour = [1, 2])]
 async fn create(id: u64) -> Result<u64, Error> {
     Ok(id)
 }

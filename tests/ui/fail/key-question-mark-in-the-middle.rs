@@ -1,15 +1,22 @@
 use idempotent_runtime::{Error, idempotent};
 
-struct Request {
-    order_id: u64,
-    items: Vec<u64>,
-    note: Option<String>,
+struct Customer {
+    id: u64,
 }
 
-#[idempotent(key = req.note?.len)]
-async fn create(req: Request) -> Result<u64, Error> {
-    drop((req.items, req.note));
-    Ok(req.order_id)
+struct Request {
+    customer: Customer,
+    billed: Option<Customer>,
+}
+
+#[idempotent(key = req.customer?.id)]
+async fn not_an_option(req: Request) -> Result<u64, Error> {
+    Ok(req.customer.id)
+}
+
+#[idempotent(key = "(req.customer.id, req.billed?.number)")]
+async fn another_field(req: Request) -> Result<Option<u64>, Error> {
+    Ok(req.billed.map(|billed| billed.id))
 }
 
 fn main() {}

@@ -18,6 +18,9 @@ impl Reader<'_> {
             true => "payload",
             false => "idempotency_key",
         };
+        if let Some(call) = serializer(self.whole) {
+            return self.serialized(call, root, method);
+        }
         let call = format!("{root}.{method}()");
         // These have no value for some calls.
         let is_option =
@@ -57,14 +60,6 @@ impl Reader<'_> {
             Err(_) => source(&whole),
         };
         match self.whole {
-            Expr::Call(call) if source(&call.func).ends_with("of_serialized") => {
-                let arguments = code.split_once('(').map_or("(self)", |(_, rest)| rest);
-                let code = format!(
-                    "idempotent_runtime::Fingerprint::of_serialized({arguments}.expect(\"a payload that \
-                     serializes\")"
-                );
-                (code, "idempotent_runtime::Fingerprint")
-            }
             Expr::MethodCall(call) if borrows_from_copy(call) => {
                 let owned = match is_lookup(call) {
                     true => ".map(str::to_owned)",
@@ -74,6 +69,29 @@ impl Reader<'_> {
             }
             _ => (code, KEY_PART),
         }
+    }
+
+    /// Help for a call that serializes something of `root`, which may fail: a method that has no value then.
+    fn serialized(&self, call: &syn::ExprCall, root: &str, method: &str) -> String {
+        let mut code = call.clone();
+        if let Ok(renamed) = syn::parse2(renamed(call.to_token_stream(), root, "self")) {
+            code = renamed;
+        }
+        let mut code = Expr::Call(code);
+        Borrowing.visit_expr_mut(&mut code);
+        let code = source(&code);
+        let arguments = code.split_once('(').map_or("self)", |(_, arguments)| arguments);
+        let (returns, code) = match self.name == "fingerprint" {
+            true => (
+                "idempotent_runtime::Fingerprint",
+                format!("idempotent_runtime::Fingerprint::of_serialized({arguments}"),
+            ),
+            false => (KEY_PART, code),
+        };
+        let method_code = format!("fn {method}(&self) -> Option<{returns}> {{ {code}.ok() }}");
+        let path = self.optional(&format!("{root}.{method}()"));
+        let otherwise = format!("compute the value in the caller, and {}", self.as_parameter(None));
+        method_of(root, &format!("`{path}`, with "), &method_code, &otherwise)
     }
 
     /// Help for a header or another entry that is looked up by its name, as in
@@ -116,6 +134,27 @@ impl Reader<'_> {
             false => "impl idempotent_runtime::KeyPart",
         };
         format!("pass it as a parameter `{parameter}: {ty}`: `{}`", self.whole(&parameter))
+    }
+}
+
+/// The call that serializes something, of an expression that has nothing else around it than what takes the value
+/// out of its `Result`.
+pub(super) fn serializer(expr: &Expr) -> Option<&syn::ExprCall> {
+    match unwrap(expr) {
+        Expr::Try(value) => serializer(&value.expr),
+        Expr::MethodCall(call) => {
+            let takes = ["unwrap", "expect", "ok", "unwrap_or_default"];
+            takes.iter().find(|takes| call.method == *takes)?;
+            serializer(&call.receiver)
+        }
+        Expr::Call(call) => {
+            let function = source(&call.func);
+            let is_json = ["serde_json::to_string", "serde_json::to_vec", "serde_json::to_value"]
+                .contains(&function.as_str());
+            (call.args.len() == 1 && (is_json || function.ends_with("of_serialized")))
+                .then_some(call)
+        }
+        _ => None,
     }
 }
 

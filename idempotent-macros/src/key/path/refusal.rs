@@ -1,12 +1,15 @@
 //! Expressions that are not paths, and what to write in their place.
 
+use proc_macro2::Ident;
 use quote::{ToTokens, quote};
-use syn::{BinOp, Expr, Lit, Member, UnOp};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{BinOp, Expr, Lit, Member, Token, UnOp};
 
-use super::computed::without_call;
+use super::computed::{serializer, without_call};
 use super::joined::{concatenated, concatenation, in_braces};
 use super::{Place, Reader, example, formatted, unwrap};
-use crate::key::Header;
+use crate::key::{Header, template};
 use crate::mistake::mistake;
 use crate::source::source;
 use crate::value::literal;
@@ -16,19 +19,6 @@ impl Reader<'_> {
     pub(super) fn refuse(&self, expr: &Expr) -> syn::Error {
         let name = self.name;
         match expr {
-            Expr::Try(optional) => mistake(
-                optional.question_token,
-                format!("`?` goes once, at the end of a path in `{name}`"),
-                match unwrap(&optional.expr) {
-                    Expr::Path(_) | Expr::Field(_) if is_doubled(self.whole) => {
-                        format!("`{}`", self.optional(&source(&optional.expr)))
-                    }
-                    Expr::Path(_) => {
-                        format!("`{}`", self.optional(&source(self.whole).replace([' ', '?'], "")))
-                    }
-                    _ => self.own_option(),
-                },
-            ),
             Expr::Await(wait) => mistake(
                 wait.await_token,
                 format!("`{name}` cannot use `.await`"),
@@ -47,11 +37,14 @@ impl Reader<'_> {
                     {
                         format!(
                             "for one key of all calls: `{name} = const \"{}\"`",
-                            as_template(tuple)
+                            as_template(name, tuple)
                         )
                     }
                     (Place::Member(tuple, _), _) => {
-                        format!("a template has fixed text: `{name} = \"{}\"`", as_template(tuple))
+                        format!(
+                            "a template has fixed text: `{name} = \"{}\"`",
+                            as_template(name, tuple)
+                        )
                     }
                     (Place::Hole, fixed) => {
                         format!("fixed text stands outside of the braces: `{}`", as_text(fixed))
@@ -197,14 +190,15 @@ impl Reader<'_> {
                 mistake(&call.func, what, help)
             }
             Expr::Array(array) => {
-                let member = |expr: &Expr| match literal(expr) {
-                    Some(Lit::Str(text)) => text.value(),
-                    _ => source(expr),
-                };
-                let members = array.elems.iter().map(member).collect::<Vec<_>>().join(", ");
-                let help = match array.elems.len() {
-                    1 => format!("`{}`", self.whole(&members)),
-                    _ => format!("several parts are a tuple: `{name} = \"({members})\"`"),
+                let members: Vec<_> = array.elems.iter().map(as_path).collect();
+                let help = match (members.as_slice(), self.place) {
+                    (several @ [_, _, ..], Place::Whole) => {
+                        format!(
+                            "several parts are a tuple: `{name} = \"({})\"`",
+                            several.join(", ")
+                        )
+                    }
+                    (several, _) => format!("`{}`", self.several(several)),
                 };
                 mistake(array, format!("`{name}` cannot hold an array"), help)
             }
@@ -325,9 +319,16 @@ impl Reader<'_> {
                  = const JOB`"
             );
         }
-        let template = match mac.path.is_ident("concat") {
-            true => concatenated(&mac.tokens),
-            false => formatted(&mac.tokens),
+        if mac.path.is_ident("vec")
+            && let Ok(members) =
+                Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone())
+        {
+            let members: Vec<_> = members.iter().map(as_path).collect();
+            return format!("`{}`", self.several(&members));
+        }
+        let template = match self.place {
+            Place::Member(tuple, _) => Some(as_template(name, tuple)),
+            _ => text_of(mac),
         };
         let template = template.as_deref().unwrap_or("{req.order_id}");
         format!("a template puts text together: `{name} = \"{template}\"`")
@@ -360,11 +361,6 @@ fn without_clone(part: &Expr) -> Option<String> {
     }
 }
 
-/// Returns `true` for a path that ends in `?`: with the one that has been taken off, it had two.
-fn is_doubled(path: &Expr) -> bool {
-    matches!(unwrap(path), Expr::Try(inner) if !source(&inner.expr).contains('?'))
-}
-
 /// Returns `true` for a function of which every call returns something else, by its name.
 fn is_new_each_time(call: &syn::ExprCall) -> bool {
     let path = source(&call.func).to_lowercase();
@@ -379,7 +375,7 @@ fn is_new_each_time(call: &syn::ExprCall) -> bool {
 
 /// The arguments of a call as a key, if they are paths: `req.body`, `(user, id)`.
 fn only_paths(call: &syn::ExprCall) -> Option<String> {
-    if source(&call.func).ends_with("of_serialized") {
+    if serializer(&Expr::Call(call.clone())).is_some() {
         // Something that is not a key, by its name.
         return None;
     }
@@ -429,12 +425,32 @@ fn function_name(call: &syn::ExprCall) -> Option<String> {
 }
 
 /// `v1:{req.id}` for `("v1", req.id)`.
-fn as_template(tuple: &syn::ExprTuple) -> String {
-    let members = tuple.elems.iter().map(|member| match literal(member) {
-        Some(fixed) => as_text(fixed),
-        None => format!("{{{}}}", source(member)),
+fn as_template(name: &Ident, tuple: &syn::ExprTuple) -> String {
+    let members = tuple.elems.iter().map(|member| match (unwrap(member), literal(member)) {
+        (_, Some(Lit::Str(text))) if template::read(name, text).is_ok() => text.value(),
+        (_, Some(fixed)) => as_text(fixed),
+        (Expr::Macro(call), _) if text_of(&call.mac).is_some() => {
+            text_of(&call.mac).unwrap_or_default()
+        }
+        (path, None) => format!("{{{}}}", source(path)),
     });
     members.collect::<Vec<_>>().join(":")
+}
+
+/// The template for `format!` or `concat!`.
+fn text_of(mac: &syn::Macro) -> Option<String> {
+    match mac.path.is_ident("concat") {
+        true => concatenated(&mac.tokens),
+        false => formatted(&mac.tokens),
+    }
+}
+
+/// A member of a list as a path, which may stand in quotes.
+fn as_path(member: &Expr) -> String {
+    match literal(member) {
+        Some(Lit::Str(text)) => text.value(),
+        _ => source(member),
+    }
 }
 
 /// A literal as text in a template.
