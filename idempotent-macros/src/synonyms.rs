@@ -82,9 +82,7 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "dedupe_by"
         | "path" => Of("key"),
         "visibility_timeout" | "heartbeat_timeout" | "lock_at_most_for" => Of("lease"),
-        "start_to_close_timeout" | "schedule_to_close_timeout" | "max_execution_time" => {
-            Of("max_run")
-        }
+        "start_to_close_timeout" | "schedule_to_close_timeout" | "max_execution_time" => Say(ENDED),
         "message_group_id" | "partition_key" => Of("scope"),
         "attempts"
         | "tries"
@@ -137,8 +135,7 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "disable_concurrent_execution"
         | "without_overlapping"
         | "unique"
-        | "exclusive"
-        | "sync_lock" => Say(ONE),
+        | "exclusive" => Say(ONE),
         "lock_info" => Say(LOGS),
         "permanent_errors"
         | "non_retryable_errors"
@@ -199,7 +196,8 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "persistence_layer" => Say(STORE),
         "timeout" => Limit,
         "codec" | "serializer" | "serialization" | "format" | "encoding" => Say(CODEC),
-        "result" | "option" | "sync_writes" | "sync" | "with_cached_flag" => Say(ALWAYS),
+        "result" | "option" | "with_cached_flag" => Say(ALWAYS),
+        "sync_writes" | "sync" | "sync_lock" => Say(BLOCKING),
         "size" | "max_size" | "capacity" | "max_entries" => Say(SIZE),
         "log" | "level" | "err" | "ret" | "fields" | "trace" => Say(LOGS),
         "skip" | "skip_all" | "ignore" | "exclude" => Say(SKIP),
@@ -284,7 +282,7 @@ mod tests {
         assert_eq!(by_a_word_of_it("event_key_jmespath"), Some(Synonym::Of("key")));
         let missing = by_a_word_of_it("raise_on_no_idempotency_key");
         assert_eq!(missing, Some(Synonym::Say(MISSING)));
-        assert_eq!(find("sync_writes"), Some(Synonym::Say(ALWAYS)));
+        assert_eq!(find("sync_writes"), Some(Synonym::Say(BLOCKING)));
         assert_eq!(find("time"), Some(Synonym::Of("expire")));
         assert_eq!(find("colour"), None);
     }

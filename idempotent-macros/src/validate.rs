@@ -126,6 +126,9 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
             None if mode == "reject" || name == "wait" => {
                 format!("remove `{name}`, or use `mode = \"strong\"`")
             }
+            None if name == "lease" => format!(
+                "remove `{name}`; or, to free the key after a crash, `mode = \"reject\"`, which refuses a duplicate, too"
+            ),
             None => format!("remove `{name}`, or use `mode = \"strong\"` or `mode = \"reject\"`"),
         };
         mistakes.push(mistake(name, what, help));

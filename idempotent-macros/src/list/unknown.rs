@@ -126,9 +126,20 @@ impl Stranger<'_> {
                 "remove it: every error frees the key, except those that `final_errors = OrderError::is_final` keeps"
                     .to_owned()
             }
-            synonyms::PREFIX if neighbours.value("name").is_some() => format!("remove it: {help}"),
-            synonyms::PREFIX => match value.filter(|value| refusal("name", value).is_none()) {
-                Some(name) => help.replace("\"orders.create\"", name),
+            synonyms::PREFIX => {
+                let help = match value.filter(|value| refusal("name", value).is_none()) {
+                    Some(name) => {
+                        help.replace("\"orders.create\"", name).replace("\"orders\"", name)
+                    }
+                    None => help.to_owned(),
+                };
+                match neighbours.value("name") {
+                    Some(_) => format!("remove it: {help}"),
+                    None => help,
+                }
+            }
+            synonyms::ENDED => match value.filter(|value| refusal("max_run", value).is_none()) {
+                Some(time) => help.replace("\"5m\"", time),
                 None => help.to_owned(),
             },
             synonyms::WINDOW => match value.filter(|value| refusal("expire", value).is_none()) {

@@ -11,15 +11,16 @@ pub(crate) const DELETED: &str =
     "remove it: every error frees the key, and an answer is kept for `expire = \"5m\"`";
 pub(crate) const MISSING: &str = "remove it: a call without a key is refused; for a field that may be `None`, end its path with `?`";
 /// For conditions of the call.
-pub(crate) const CONDITION: &str =
-    "remove it: every call is protected; call a function without `#[idempotent]` for the others";
+pub(crate) const CONDITION: &str = "remove it: every call is protected; for the others, move the body into a function without \
+     `#[idempotent]` that this one calls, and call it in place of this one";
 /// For conditions of the value. The function follows.
 pub(crate) const UNLESS: &str =
     "a value for which `expire_with` returns zero is not kept: `expire_with = retention`, with ";
 pub(crate) const UNIT: &str = "write the unit into the duration: `expire = \"5m\"`";
 pub(crate) const STRONG: &str = "`mode = \"strong\"` answers a duplicate with the stored value";
-pub(crate) const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; `Config::with_key_prefix` \
-                      sets a prefix for all";
+pub(crate) const PREFIX: &str = "`name = \"orders.create\"` is part of the keys of one function; a prefix for all is set at the start: \
+                      `idempotent_runtime::Idempotency::builder().config(idempotent_runtime::Config::new()\
+                      .with_key_prefix(\"orders\")).build()?.install()?`";
 pub(crate) const STORE: &str = "remove it: an instance has the store, for all functions, or for those with `with = instance`: \
                      `idempotent_runtime::Idempotency::builder().store(idempotent_runtime::store::RedisStore::connect(\
                      \"redis://127.0.0.1/\").await?).build()?.install()?` at the start";
@@ -56,6 +57,9 @@ pub(crate) const CACHE: &str = "remove it: an instance has a cache of answers in
                      `idempotent_runtime::Idempotency::builder().replay_cache(idempotent_runtime::ReplayCache::new())`";
 pub(crate) const HASH: &str = "remove it: a part of a key that is longer than 512 bytes is stored as its SHA-256, and logs have keys as hashes";
 pub(crate) const WINDOW: &str = "`mode = \"window\", expire = \"5s\"` refuses the calls that come within this time of the first";
+/// For the end of a body, which is not that of its hold.
+pub(crate) const ENDED: &str = "a body that takes longer goes on, and `max_run = \"5m\"` frees its key; to end it, put what it awaits into \
+                      `tokio::time::timeout(std::time::Duration::from_secs(300), ..).await`, with the time in seconds";
 pub(crate) const AT_ONCE: &str = "remove it: the body runs at once, in the call itself";
 pub(crate) const STATES: &str =
     "remove it: a key is taken while its body runs, and for `expire = \"5m\"` after it";

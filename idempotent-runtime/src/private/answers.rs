@@ -69,8 +69,8 @@ mod sealed {
             `idempotent_runtime::Error`",
     note = "without `thiserror`: add a variant `Refused(idempotent_runtime::Error)`, and `impl \
             From<idempotent_runtime::Error> for {E} {{ fn from(error: idempotent_runtime::Error) -> Self {{ \
-            Self::Refused(error) }} }}`, in place of an `impl Into<{E}>`, and of one of \
-            `From<idempotent_runtime::ErrorKind>`",
+            Self::Refused(error) }} }}`, in place of an `impl Into<{E}>`; where there is \
+            one of `From<idempotent_runtime::ErrorKind>`, without a variant: its body is `error.kind().into()`",
     note = "a variant `Other` that there is: `Self::Other(error.into())` for `anyhow::Error` and `Box<dyn Error>`, \
             `Self::Other(error.to_string())` for `String`; a tuple struct: `Self(error.to_string())`; a type of another crate \
             goes into an error of your own, which has the same"

@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::Expr;
 
 use crate::key::{Key, formatted};
-use crate::source::source;
+use crate::source::{source, type_source};
 use crate::value::Value;
 
 impl super::Unknown<'_> {
@@ -12,6 +12,7 @@ impl super::Unknown<'_> {
     pub(super) fn in_place_of_variable(&self, variable: &str, value: TokenStream) -> String {
         let Self { name, parameters, .. } = self;
         let ty = match *name == "message" {
+            _ if self.is_text(&value) => "String",
             true => "impl std::fmt::Display",
             false => "impl idempotent_runtime::KeyPart",
         };
@@ -53,6 +54,27 @@ impl super::Unknown<'_> {
             }
             (None, Some(path)) => format!("`{}`", self.written(&source(&path))),
             (None, None) => in_caller,
+        }
+    }
+
+    /// Returns `true` for an expression of type `String`: by its end, or by its beginning for the copy of a piece of text.
+    fn is_text(&self, value: &TokenStream) -> bool {
+        let call = match syn::parse2::<Expr>(value.clone()) {
+            Ok(Expr::Macro(call)) => return call.mac.path.is_ident("format"),
+            Ok(Expr::MethodCall(call)) => call,
+            _ => return false,
+        };
+        match call.method.to_string().as_str() {
+            "to_string" | "to_lowercase" | "to_uppercase" => true,
+            "to_owned" => {
+                let root = value.clone().into_iter().next().map(|token| token.to_string());
+                let ty = root.and_then(|root| syn::parse_str(&root).ok());
+                let ty = ty.and_then(|root| self.function.type_of(&root));
+                ty.is_some_and(|ty| {
+                    matches!(type_source(ty).trim_start_matches('&'), "String" | "str")
+                })
+            }
+            _ => false,
         }
     }
 }

@@ -12,10 +12,12 @@ use serde::de::DeserializeOwned;
     note = "an error of your own: add `#[derive(serde::Serialize, serde::Deserialize)]` to it",
     note = "in place of an error of another crate, one of your own: `#[derive(Debug, thiserror::Error, \
             serde::Serialize, serde::Deserialize)] enum CallError {{ #[error(\"{{0}}\")] Final(String), \
-            #[error(transparent)] Refused(#[from] idempotent_runtime::Error) }}`, with \
+            #[error(\"{{0}}\")] Other(String), #[error(transparent)] Refused(#[from] idempotent_runtime::Error) }}`, with \
             `final_errors = CallError::is_final` and `impl CallError {{ fn is_final(&self) -> bool {{ \
             matches!(self, Self::Final(_)) }} }}`; then return \
-            `Result<.., CallError>`, and `Err(CallError::Final(text.to_string()))` in the body"
+            `Result<.., CallError>`, and `Err(CallError::Final(text.to_string()))` in the body",
+    note = "for `?` where `{Self}` is of another crate: `impl From<{Self}> for CallError {{ fn from(error: {Self}) -> Self {{ \
+            Self::Other(error.to_string()) }} }}`"
 )]
 pub trait KeptError: Sized {
     /// The policy for keeping them.
