@@ -223,7 +223,7 @@ impl Unknown<'_> {
         with_fields.map(ToString::to_string).collect()
     }
 
-    /// What may have a field of this name: what the body reads it from, or else all that may have fields.
+    /// The owners of a field of this name: those that the body reads it from, or else all that may have fields.
     fn owners(&self, field: &str) -> Vec<String> {
         let receiver = self.function.receiver().map(|_| "self".to_owned());
         let all: Vec<_> = self.with_fields().into_iter().chain(receiver).collect();
