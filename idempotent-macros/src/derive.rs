@@ -119,8 +119,9 @@ fn encode_struct(
                          every call is `key = const \"nightly\"`"
                 }
                 false => {
-                    "remove `#[key_part(skip)]` from a field that tells two values apart; or leave it out of the key, which \
-                     is then the same in every call: `key = const \"nightly\"`"
+                    "remove `#[key_part(skip)]` from a field that tells two values apart; or leave it out of the key, remove \
+                     `KeyPart` from its derives and `#[key_part(skip)]` from its fields; a key that is the same in every call \
+                     is `key = const \"nightly\"`"
                 }
             };
             mistakes.push(mistake(name, what, help));

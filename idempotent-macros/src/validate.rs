@@ -123,9 +123,11 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
                 format!("remove `{name}`, or use `mode = \"strong\"`; {}", refusals(mode))
             }
             // Only a mode that replays answers has a use for these.
-            None if mode == "reject" || name == "wait" => {
-                format!("remove `{name}`, or use `mode = \"strong\"`")
-            }
+            None if name == "wait" => format!(
+                "remove `{name}` to refuse a duplicate at once; or use `mode = \"strong\"`, which waits that long for the \
+                 answer and returns it"
+            ),
+            None if mode == "reject" => format!("remove `{name}`, or use `mode = \"strong\"`"),
             None if name == "lease" => format!(
                 "remove `{name}`; or, to free the key after a crash, `mode = \"reject\"`, which refuses a duplicate, too"
             ),

@@ -50,6 +50,12 @@ const INSTANCE: [(&str, &str); 2] = [
     ("`with = self.idempotency`", "`with = idempotency`"),
 ];
 
+/// A loop around a call of the function, in examples that are written before it is known.
+const RETRIED: &str = ": `for _ in 0..3 { if create_order(req).await.is_ok() { break } }`";
+
+/// The call in it.
+const CALL: &str = "create_order(req)";
+
 /// The names that examples use.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
@@ -70,6 +76,8 @@ pub(crate) struct Words {
     transaction: Option<String>,
     methods: Methods,
     is_free: bool,
+    /// A call of the function that its caller can repeat.
+    call: Option<String>,
 }
 
 impl Words {
@@ -84,6 +92,7 @@ impl Words {
             value: value.filter(|value| !value.contains(['&', '\''])),
             methods: Methods::of(function),
             is_free: function.receiver().is_none(),
+            call: call_of(function),
             written: words_in(arguments.clone()),
             ..Self::default()
         };
@@ -131,6 +140,10 @@ impl Words {
         let Some((what, help)) = text.split_once("\nhelp: ") else { return text.to_owned() };
         let help = self.methods.put_into(help);
         let mut help = self.with_parameters(&help);
+        help = match &self.call {
+            Some(call) => help.replace(CALL, call),
+            None => help.replace(RETRIED, ""),
+        };
         if let Some(operation) = &self.operation {
             help = help.replace(OPERATION, operation);
         }
@@ -316,6 +329,23 @@ enum Kind {
     /// A mutable borrow, as of a transaction.
     Borrowed,
     Other,
+}
+
+/// A call of the function, with a copy of each text. `None` if it takes anything that may not be copied.
+fn call_of(function: &Function) -> Option<String> {
+    let argument = |input: &FnArg| match input {
+        FnArg::Receiver(_) => None,
+        FnArg::Typed(typed) => {
+            let name = name_of(&typed.pat)?;
+            match &*typed.ty {
+                Type::Reference(reference) if reference.mutability.is_none() => Some(name),
+                Type::Path(path) if path.path.is_ident("String") => Some(format!("{name}.clone()")),
+                ty => is_scalar(ty).then_some(name),
+            }
+        }
+    };
+    let arguments: Option<Vec<_>> = function.sig.inputs.iter().map(argument).collect();
+    Some(format!("{}({})", function.sig.ident, arguments?.join(", ")))
 }
 
 /// Returns `true` for a type that may be a struct of the user's.

@@ -279,5 +279,6 @@ fn on_method(sig: &Signature, ty: Option<&str>, given: String) -> String {
 fn on_each(first: Option<String>) -> String {
     let example = "#[idempotent(key = \"id\")] async fn create(id: u64) -> Result<u64, idempotent_runtime::Error>";
     let first = first.as_deref().unwrap_or(example);
-    format!("put it on each function that runs once per key: `{first}`")
+    let name = if first.contains("name = ") { ", each with a `name` of its own" } else { "" };
+    format!("put it on each function that runs once per key{name}: `{first}`")
 }

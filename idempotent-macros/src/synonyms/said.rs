@@ -1,7 +1,9 @@
 //! Help for names that stand for no single argument. It names arguments only in backticks, so that those
 //! of the user's own can take their places.
 
-pub(crate) const RETRIES: &str = "remove it: `#[idempotent]` does not call again, its caller does, with the same key; a duplicate waits \
+/// The names in it are those of `words`, which leaves it out where a call cannot be made twice.
+pub(crate) const RETRIES: &str = "remove it: `#[idempotent]` does not call again, its caller does, with the same key: `for _ in 0..3 { \
+                       if create_order(req).await.is_ok() { break } }`; a duplicate waits \
                        for the answer with `mode = \"strong\", wait = \"300ms\"`";
 pub(crate) const HTTP: &str = "leave `key` out to use the token of the request; the layer of `idempotent-http` reads it: \
                     `.headers([HeaderName::from_static(\"idempotency-key\")])`, `.query_parameter(\"token\")`";

@@ -15,7 +15,8 @@ use serde::de::DeserializeOwned;
             #[error(\"{{0}}\")] Other(String), #[error(transparent)] Refused(#[from] idempotent_runtime::Error) }}`, with \
             `final_errors = CallError::is_final` and `impl CallError {{ fn is_final(&self) -> bool {{ \
             matches!(self, Self::Final(_)) }} }}`; then return \
-            `Result<.., CallError>`, and `Err(CallError::Final(text.to_string()))` in the body",
+            `Result<.., CallError>`, and `Err(CallError::Final(text.to_string()))` in the body, also for \
+            `bail!` and `ensure!`",
     note = "for `?` where `{Self}` is of another crate: `impl From<{Self}> for CallError {{ fn from(error: {Self}) -> Self {{ \
             Self::Other(error.to_string()) }} }}`"
 )]

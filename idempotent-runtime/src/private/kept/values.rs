@@ -170,7 +170,7 @@ asked! {
         "`{Self}` cannot be kept for replay: it is a response, and `{Inside}` is what it is made from",
         "not the value itself",
         "return `{Inside}` in its place, and in `Ok` the value without the response around it; the handler calls \
-         the function, and makes the response";
+         this function, and makes the response, as in `create_order(order).await.map(axum::Json)`";
 
     /// Arrays.
     KeptArray, KeptArrayConfigured<At, Inside>:
