@@ -55,6 +55,7 @@ pub mod configuration {}
 
 /// [decision 17]: crate::guide#files-of-the-repository
 /// [decision 37]: crate::guide#files-of-the-repository
+/// [decision 38]: crate::guide#files-of-the-repository
 /// [redis#replays-from-memory]: crate::guide::redis#replays-from-memory
 /// [redis#round-trips]: crate::guide::redis#round-trips
 #[cfg_attr(doc, doc = include_str!("../guide/costs.md"))]
