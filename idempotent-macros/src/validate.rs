@@ -2,7 +2,7 @@
 
 mod attributes;
 mod constants;
-mod detach;
+pub(crate) mod detach;
 mod durations;
 mod kind;
 pub(crate) mod returns;
