@@ -3,7 +3,7 @@
 mod attributes;
 mod constants;
 pub(crate) mod detach;
-mod durations;
+pub(crate) mod durations;
 mod kind;
 pub(crate) mod returns;
 mod roots;
