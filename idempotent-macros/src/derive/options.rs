@@ -5,6 +5,7 @@ use syn::{Attribute, DeriveInput, Field, Ident, LitStr, Meta, Path, Variant};
 
 use super::place::Place;
 use crate::mistake::{Mistakes, mistake};
+use crate::source::source;
 
 #[derive(Default)]
 pub(super) struct TypeOptions {
@@ -21,14 +22,24 @@ impl TypeOptions {
             if options.runtime.is_some() {
                 return Err(mistake(&option.path, "`crate` is given twice", "remove one `crate`"));
             }
-            let path = option.value().and_then(|value| value.call(Path::parse_mod_style));
-            options.runtime = Some(path.map_err(|_| {
-                mistake(
-                    &option.path,
-                    "`crate` takes a path",
-                    "`#[key_part(crate = my_crate::runtime)]`",
-                )
-            })?);
+            let value = option.value();
+            let quoted = match &value {
+                Ok(value) if value.peek(LitStr) => value.parse::<LitStr>().ok(),
+                _ => None,
+            };
+            let path = match &quoted {
+                Some(quoted) => quoted.parse_with(Path::parse_mod_style),
+                None => value.and_then(|value| value.call(Path::parse_mod_style)),
+            };
+            let what = "`crate` takes a path";
+            let path = path.map_err(|_| {
+                mistake(&option.path, what, "`#[key_part(crate = my_crate::runtime)]`")
+            })?;
+            let help = format!("`#[key_part(crate = {})]`", source(&path));
+            options.runtime = Some(path);
+            if let Some(quoted) = quoted {
+                return Err(mistake(quoted, "`crate` takes a path without quotes", help));
+            }
             Ok(())
         });
         mistakes.take(read);

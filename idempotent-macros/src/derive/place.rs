@@ -3,7 +3,7 @@
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, Data, DeriveInput, Field, Fields, LitStr, Meta, Variant};
+use syn::{Attribute, Data, DeriveInput, Expr, Field, Fields, Meta, Variant, parse_quote};
 
 use super::case;
 use crate::function;
@@ -54,6 +54,9 @@ impl Place<'_> {
         };
         let help = match self.options().iter().find(|known| **known == option) {
             Some(option) if matches!(self, Self::Field(_)) => format!("`#[key_part({option})]`"),
+            _ if matches!(self, Self::Type(_)) => {
+                format!("remove it; the one option of a type is its runtime: {}", self.examples())
+            }
             _ => self.examples().to_owned(),
         };
         mistake(&attr.meta, "options of `key_part` stand in parentheses", help)
@@ -63,8 +66,8 @@ impl Place<'_> {
     pub(super) fn unknown(self, option: &ParseNestedMeta<'_>) -> syn::Error {
         let name = option.path.to_token_stream().to_string();
         let text = || {
-            let value = option.value().and_then(|value| value.parse::<LitStr>());
-            value.ok().map(|text| text.value())
+            let value = option.value().and_then(|value| value.parse::<Expr>()).ok()?;
+            Some(source(&value).trim_matches('"').to_owned())
         };
         let meant = match (self, name.as_str()) {
             (Self::Type(input), "rename_all") => Some(renamed_all(input, text().as_deref())),
@@ -78,7 +81,10 @@ impl Place<'_> {
             (None, Some(near)) => format!("did you mean `{near}`?"),
             (None, None) => match self {
                 Self::Type(_) => {
-                    format!("remove it: a type has one option, its runtime: {}", self.examples())
+                    format!(
+                        "remove it; the one option of a type is its runtime: {}",
+                        self.examples()
+                    )
                 }
                 _ => self.examples().to_owned(),
             },
@@ -110,7 +116,11 @@ fn renamed_all(input: &DeriveInput, style: Option<&str>) -> String {
 /// Help for `display` on the type: an implementation, and for a newtype the option on its field.
 fn displayed(input: &DeriveInput) -> String {
     let (ty, key) = (&input.ident, "idempotent_runtime::key::KeyWriter");
-    let (header, arguments, condition) = input.generics.split_for_impl();
+    let mut generics = input.generics.clone();
+    if generics.type_params().next().is_some() {
+        generics.make_where_clause().predicates.push(parse_quote!(Self: std::fmt::Display));
+    }
+    let (header, arguments, condition) = generics.split_for_impl();
     let [header, arguments, condition] =
         [source_of(&header), source_of(&arguments), source_of(&condition)];
     let own = format!(
@@ -169,6 +179,9 @@ fn on_variant(variant: &Variant, name: &str) -> Option<String> {
             Some("remove it: a variant without fields is encoded as its name".to_owned())
         }
         ("skip" | "display", false) => Some(format!("put `#[key_part({name})]` on its fields")),
+        ("rename_all", _) => {
+            Some("remove it: a field has no name in a key, only its position".to_owned())
+        }
         ("crate", _) => Some("put `#[key_part(crate = ..)]` on the type".to_owned()),
         ("name" | "alias", _) => Some("did you mean `rename`?".to_owned()),
         _ => None,
