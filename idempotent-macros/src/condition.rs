@@ -4,7 +4,7 @@
 //! `Result`. So the compiler decides, and the text that it shows is about the function at hand, which a
 //! trait of the runtime knows nothing of.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{ExprReference, Type};
@@ -121,6 +121,25 @@ impl Condition {
                 }
             }
             __IdempotentCondition::__idempotent_instance(#reference)
+        } }
+    }
+
+    /// The requirement that the value of a parameter can be sent to another thread. The type of a closure has no
+    /// name, so that the compiler does not propose this trait as a bound.
+    pub(crate) fn on_sent(&self, parameter: &Ident, span: Span) -> TokenStream {
+        let texts = self.texts(span);
+        let parameter = Ident::new(&parameter.to_string(), parameter.span().located_at(span));
+        quote_spanned! {span=> {
+            #texts
+            trait __IdempotentCondition<__IdempotentHere> {
+                fn __idempotent_met(&self, _: __IdempotentHere) {}
+            }
+            #[diagnostic::do_not_recommend]
+            impl<__IdempotentT: ::core::marker::Send, __IdempotentHere>
+                __IdempotentCondition<__IdempotentHere> for __IdempotentT
+            {
+            }
+            __IdempotentCondition::__idempotent_met(&#parameter, || {});
         } }
     }
 

@@ -1,14 +1,17 @@
 //! `#[derive(KeyPart)]`: newtypes as their field, structs as tuples, enums as named variants.
 //!
-//! `options` reads `#[key_part(..)]`, and `fields` encodes the fields that are part of the key.
+//! `options` reads `#[key_part(..)]`, `place` knows where which of them stands, and `fields` encodes the fields that are part
+//! of the key.
 
+mod case;
 mod fields;
 mod options;
+mod place;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{Data, DeriveInput, Fields, FieldsNamed, Path, Variant, parse_quote};
+use syn::{Data, DeriveInput, Fields, FieldsNamed, LitStr, Path, Variant, parse_quote};
 
 use self::fields::{kept_fields, names_in};
 use self::options::{TypeOptions, variant_name};
@@ -26,7 +29,7 @@ pub(crate) fn key_part(item: TokenStream) -> TokenStream {
 /// second one.
 fn implementation(input: &DeriveInput) -> TokenStream {
     let mut mistakes = Mistakes::default();
-    let options = mistakes.take(TypeOptions::read(&input.attrs));
+    let options = TypeOptions::read(input, &mut mistakes);
     let has_path = options.is_some();
     let runtime =
         options.unwrap_or_default().runtime.unwrap_or_else(|| parse_quote!(::idempotent_runtime));
@@ -60,12 +63,13 @@ fn implementation(input: &DeriveInput) -> TokenStream {
     let mut generics = input.generics.clone();
     let displayed = names_in(&input.data, |options| options.display);
     let encoded = names_in(&input.data, |options| !options.display && !options.skip);
+    let skipped = names_in(&input.data, |options| options.skip);
     for parameter in generics.type_params_mut() {
         let name = parameter.ident.clone();
         if displayed.contains(&name) {
             parameter.bounds.push(parse_quote!(::core::fmt::Display));
         }
-        if encoded.contains(&name) || !displayed.contains(&name) {
+        if encoded.contains(&name) || !(displayed.contains(&name) || skipped.contains(&name)) {
             parameter.bounds.push(parse_quote!(#runtime::KeyPart));
         }
     }
@@ -144,16 +148,23 @@ fn encode_enum(runtime: &Path, variants: &[&Variant], mistakes: &mut Mistakes) -
     let mut names = Vec::new();
     for variant in variants {
         let own = variant.ident.unraw().to_string();
-        let renamed = mistakes.take(variant_name(&variant.attrs)).flatten();
-        names.push(renamed.map_or(own, |name| name.value()));
+        let renamed = mistakes.take(variant_name(variant)).flatten();
+        names.push((renamed.as_ref().map_or(own, LitStr::value), renamed));
     }
     let mut arms = Vec::new();
-    for (at, (variant, name)) in variants.iter().zip(&names).enumerate() {
-        if let Some(first) = names[..at].iter().position(|known| known == name) {
-            let first = &variants[first].ident;
+    for (at, (variant, (name, renamed))) in variants.iter().zip(&names).enumerate() {
+        if let Some(first) = names[..at].iter().position(|(known, _)| known == name) {
+            let (of_first, first) = (&names[first].1, &variants[first].ident);
             let what = format!("`{first}` and `{}` are both `{name}` in a key", variant.ident);
-            let help = "give each variant a name of its own";
-            mistakes.push(mistake(&variant.ident, what, help));
+            // One of them is renamed: no two variants have the same name.
+            let (at, of) = match renamed.as_ref().or(of_first.as_ref()) {
+                Some(at) if renamed.is_some() => (at.to_token_stream(), &variant.ident),
+                Some(at) => (at.to_token_stream(), first),
+                None => (variant.ident.to_token_stream(), &variant.ident),
+            };
+            let help =
+                format!("remove `rename = \"{name}\"` from `{of}`, or give it a name of its own");
+            mistakes.push(mistake(at, what, help));
         }
         arms.push(encode_variant(runtime, variant, name, mistakes));
     }

@@ -93,8 +93,8 @@ impl<'a> Expansion<'a> {
         let run = match value(&args.transaction) {
             Some(Parameter(transaction)) => self.run_in_transaction(transaction, &body),
             None => {
-                let run = self.run();
-                quote!(#body #run)
+                let (sent, run) = (self.sent(), self.run());
+                quote!(#sent #body #run)
             }
         };
         let import = self.runtime.import();
@@ -243,6 +243,16 @@ impl<'a> Expansion<'a> {
                 }
             }
         }
+    }
+
+    /// The requirement of a detached body on parameters of any type.
+    fn sent(&self) -> TokenStream {
+        let Some(Flag(true)) = value(&self.args.detach) else { return TokenStream::new() };
+        let conditions = validate::detach::conditions(self.function);
+        let conditions = conditions.into_iter().map(|(parameter, at, condition)| {
+            condition.on_sent(&parameter, self.span.located_at(at.span()))
+        });
+        conditions.collect()
     }
 
     fn run(&self) -> TokenStream {

@@ -44,7 +44,7 @@ const ERRORS: [&str; 12] = [
 
 /// Returns `true` if the error of a `Result` looks like a type of another crate.
 pub(crate) fn is_error(returns: &Type) -> bool {
-    let Some((_, error)) = result_types(returns) else { return false };
+    let Some((_, error)) = result_types(returns) else { return is_alias(returns) };
     match error {
         Type::Tuple(_) | Type::Reference(_) | Type::Array(_) => true,
         Type::Path(path) => {
@@ -57,6 +57,16 @@ pub(crate) fn is_error(returns: &Type) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns `true` for `serde_json::Result<T>`, whose error is not written.
+fn is_alias(returns: &Type) -> bool {
+    let Type::Path(path) = returns else { return false };
+    let segments = &path.path.segments;
+    let is_result = segments.last().is_some_and(|last| last.ident.to_string().ends_with("Result"));
+    is_result
+        && segments.len() > 1
+        && segments.first().is_some_and(|first| is_one_of(&CRATES, first))
 }
 
 /// `T` of `Json<T>`, and of `(StatusCode, T)` and `(StatusCode, Json<T>)`.
@@ -111,6 +121,8 @@ mod tests {
             parse_quote!(Result<u64, (StatusCode, String)>),
             parse_quote!(Result<u64, u16>),
             parse_quote!(Result<u64, &'static str>),
+            parse_quote!(serde_json::Result<u64>),
+            parse_quote!(redis::RedisResult<u64>),
         ] {
             assert!(is_error(&ty));
         }
@@ -120,6 +132,7 @@ mod tests {
             parse_quote!(Result<u64, orders::Error>),
             parse_quote!(Result<u64, String>),
             parse_quote!(anyhow::Result<u64>),
+            parse_quote!(std::result::Result<u64, OrderError>),
         ] {
             assert!(!is_error(&ty));
         }

@@ -27,6 +27,8 @@ pub(crate) enum NoKey {
     OsText(&'static str),
     /// An instant of the process.
     Instant,
+    /// A `PhantomData`.
+    Nothing,
 }
 
 impl NoKey {
@@ -52,6 +54,7 @@ impl NoKey {
                     "OsStr" => Some(Self::OsText("OsStr")),
                     "OsString" => Some(Self::OsText("OsString")),
                     "Instant" => Some(Self::Instant),
+                    "PhantomData" => Some(Self::Nothing),
                     _ => arguments(ty).into_iter().find_map(Self::inside),
                 }
             }
@@ -85,6 +88,7 @@ impl NoKey {
             Self::Instant => {
                 "`Instant` is no part of a key: it means nothing in another process".to_owned()
             }
+            Self::Nothing => "`PhantomData` is no part of a key: it has no value".to_owned(),
         }
     }
 
@@ -99,6 +103,7 @@ impl NoKey {
             Self::OptionInside => "has parts that may have no value",
             Self::OsText(_) => "may be no text",
             Self::Instant => "an instant of this process",
+            Self::Nothing => "has no value",
         };
         Condition { what: self.problem(), label: label.to_owned(), help }
     }
@@ -111,6 +116,7 @@ impl NoKey {
             Self::Option | Self::OptionInside => slot(ty),
             Self::OsText(_) => "use a `String`".to_owned(),
             Self::Instant => "use a `std::time::SystemTime`".to_owned(),
+            Self::Nothing => "leave it out: `#[key_part(skip)]`".to_owned(),
         }
     }
 }
@@ -185,6 +191,7 @@ pub(crate) fn condition(
         NoKey::Instant => {
             format!("take a time of all processes: `{root}: std::time::SystemTime`")
         }
+        NoKey::Nothing => format!("leave `{root}` out of the key"),
     };
     Some(no_key.condition(parameter, help))
 }

@@ -2,8 +2,8 @@
 
 mod attributes;
 mod constants;
-mod detach;
-mod durations;
+pub(crate) mod detach;
+pub(crate) mod durations;
 mod kind;
 pub(crate) mod returns;
 mod roots;

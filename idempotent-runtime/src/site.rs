@@ -1,6 +1,6 @@
 //! Static description of an attributed function: its name and its arguments.
 
-use crate::config::{Abandon, LEASES, Mode, OnStoreError, OnUnrecorded};
+use crate::config::{Abandon, Mode, OnStoreError, OnUnrecorded};
 use crate::derived_name::{LeftOut, left_out};
 use crate::error::{Error, ErrorKind};
 use crate::operation_name::OperationName;
@@ -38,10 +38,9 @@ enum Origin {
 }
 
 macro_rules! choices {
-    ($($name:ident: $type:ty $(, $accepts:ident or $refusal:literal)?;)*) => {$(
+    ($($name:ident: $type:ty;)*) => {$(
         #[doc = concat!("Sets `", stringify!($name), "`.")]
         pub const fn $name(mut self, $name: $type) -> Self {
-            $(assert!($accepts(&self.options, $name), $refusal);)?
             self.options.$name = Some($name);
             self
         }
@@ -80,9 +79,9 @@ impl Site {
         on_store_error: OnStoreError;
         on_unrecorded: OnUnrecorded;
         wait: Duration;
-        expire: Duration, is_not_zero or "`expire` must be longer than zero";
-        lease: Duration, is_lease or "`lease` must be between 10 ms and 24 h";
-        max_run: Duration, is_max_run or "`max_run` must not be shorter than `lease`, nor zero";
+        expire: Duration;
+        lease: Duration;
+        max_run: Duration;
     }
 
     /// Sets `bind_payload_after_failure`.
@@ -141,26 +140,6 @@ impl Site {
                  `shared_name`"
             )),
         }
-    }
-}
-
-// The macro checks literals itself and points at them. These are for constants, whose values only the
-// compiler knows.
-
-const fn is_not_zero(_: &Options, value: Duration) -> bool {
-    !value.is_zero()
-}
-
-const fn is_lease(_: &Options, value: Duration) -> bool {
-    let (shortest, longest) = (LEASES.start(), LEASES.end());
-    value.as_nanos() >= shortest.as_nanos() && value.as_nanos() <= longest.as_nanos()
-}
-
-/// `lease` is set before it, if it is set.
-const fn is_max_run(options: &Options, value: Duration) -> bool {
-    match options.lease {
-        Some(lease) => value.as_nanos() >= lease.as_nanos(),
-        None => !value.is_zero(),
     }
 }
 

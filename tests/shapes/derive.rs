@@ -1,6 +1,7 @@
 #![deny(warnings)]
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 use idempotent_runtime::{Error, KeyPart, idempotent};
 
@@ -78,6 +79,22 @@ enum Written {
     },
 }
 
+/// A type parameter that only a skipped field names need not be part of a key.
+#[derive(KeyPart)]
+struct Typed<T> {
+    raw: u64,
+    #[key_part(skip)]
+    of: PhantomData<T>,
+}
+
+struct Customer;
+
+#[idempotent(key = "id", mode = "strong")]
+async fn typed(id: Typed<Customer>) -> Result<u64, Error> {
+    let _ = id.of;
+    Ok(id.raw)
+}
+
 #[idempotent(key = "(stored, written)", mode = "strong")]
 async fn stored(stored: Stored<u8>, written: Written) -> Result<u64, Error> {
     let Written::First { id } = written;
@@ -122,6 +139,8 @@ pub(crate) async fn main() {
     let optional =
         Optional { note: None, uri: Uri("a:b"), from: Some(Uri("c:d")), both: 1 };
     assert_eq!(shown(Shown(Uri("e:f")), optional).await.unwrap(), 6);
+    let _ = Customer;
+    assert_eq!(typed(Typed { raw: 7, of: PhantomData }).await.unwrap(), 7);
     for (trace, id, sum) in [("a", 1, 3), ("bc", 1, 4), ("bc", 2, 5)] {
         let request = Stored { id: 1, trace: trace.to_owned(), of: 0 };
         assert_eq!(stored(request, Written::First { id }).await.unwrap(), sum);

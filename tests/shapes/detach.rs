@@ -30,11 +30,34 @@ async fn attached(id: &str) -> Result<usize, Error> {
     Ok(id.len())
 }
 
+#[idempotent(key = "id", mode = "strong", detach)]
+async fn of_any_type<T: AsRef<str>, S: Send + 'static>(
+    id: u64,
+    text: T,
+    more: impl AsRef<str> + Send + 'static,
+    of: S,
+) -> Result<usize, Error>
+where
+    T: Send + 'static,
+{
+    drop(of);
+    Ok(id as usize + text.as_ref().len() + more.as_ref().len())
+}
+
+/// The body leaves its parameters alone, and one of them has a namesake there.
+#[idempotent(key = "(text.as_ref(), more.as_ref())", mode = "strong", detach)]
+async fn only_in_the_key<T: AsRef<str>>(text: T, more: impl AsRef<str>) -> Result<usize, Error> {
+    let text = "abc";
+    Ok(text.len())
+}
+
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
     assert_eq!(create(1, "ab", str::len).await.unwrap(), 3);
     let orders = Arc::new(Orders { tenant: "acme".to_owned() });
     assert_eq!(orders.create(1).await.unwrap(), "acme1");
+    assert_eq!(of_any_type(1, "ab", "c", 0).await.unwrap(), 4);
+    assert_eq!(only_in_the_key("ab", "c").await.unwrap(), 3);
     assert_eq!(window(1).await.unwrap(), 1);
     assert_eq!(attached("abc").await.unwrap(), 3);
 }

@@ -191,6 +191,15 @@ mod mine {
     #[derive(KeyPart)]
     pub(crate) struct PathBuf(pub(crate) u64);
 
+    /// One value for all.
+    #[derive(KeyPart)]
+    pub(crate) struct PhantomData<T>(pub(crate) T);
+
+    #[derive(KeyPart)]
+    pub(crate) struct Ghost {
+        pub(crate) of: PhantomData<u64>,
+    }
+
     #[derive(KeyPart)]
     pub(crate) struct Amount<T>(pub(crate) T);
 

@@ -92,7 +92,7 @@ impl<'a> Kept<'a> {
                     names => (format!(" for each of {}", quoted_list(names)), "them"),
                 };
                 let help = format!("{}{fields}", no_key.remedy(&self.field.ty));
-                let help = match self.has_others {
+                let help = match self.has_others && no_key != NoKey::Nothing {
                     true => format!("{help}, or leave {out} out: `#[key_part(skip)]`"),
                     false => help,
                 };
@@ -149,7 +149,7 @@ pub(super) fn kept_fields<'a>(
     let mut kept = Vec::new();
     for (member, field) in fields.members().zip(fields) {
         // A wrong option may have been meant to let the type pass.
-        let Some(options) = mistakes.take(FieldOptions::read(&field.attrs)) else { continue };
+        let Some(options) = mistakes.take(FieldOptions::read(field)) else { continue };
         if !options.skip {
             let (alike, has_others) = (Vec::new(), false);
             kept.push(Kept { field, member, runtime, display: options.display, alike, has_others });
@@ -181,7 +181,7 @@ pub(super) fn names_in(data: &Data, passes: impl Fn(FieldOptions) -> bool) -> Ve
     };
     let mut names = Names(Vec::new());
     for field in fields {
-        if FieldOptions::read(&field.attrs).is_ok_and(&passes) {
+        if FieldOptions::read(field).is_ok_and(&passes) {
             names.visit_type(&field.ty);
         }
     }

@@ -4,9 +4,11 @@ use proc_macro2::{Delimiter, Group, Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Expr;
 use syn::ext::IdentExt;
+use syn::spanned::Spanned;
 
 use super::{Expansion, value};
-use crate::value::{Flag, Message, OperationName, variant};
+use crate::validate::durations;
+use crate::value::{Flag, Given, Length, Message, OperationName, variant};
 
 impl Expansion<'_> {
     /// The `static` with the arguments that are known at compile time.
@@ -29,7 +31,7 @@ impl Expansion<'_> {
             quote_spanned!(*span=> #private::#ty::#variant)
         };
         let settings = [
-            ("expire", value(&args.expire).map(|time| self.time(time, time.constant()))),
+            ("expire", value(&args.expire).map(|time| self.checked("expire", time))),
             ("mode", value(&args.mode).map(|mode| one_of("Mode", variant(mode)))),
             (
                 "message",
@@ -39,8 +41,8 @@ impl Expansion<'_> {
                 }),
             ),
             ("wait", value(&args.wait).map(|time| self.time(time, time.constant()))),
-            ("lease", value(&args.lease).map(|time| self.time(time, time.constant()))),
-            ("max_run", value(&args.max_run).map(|time| self.time(time, time.constant()))),
+            ("lease", value(&args.lease).map(|time| self.checked("lease", time))),
+            ("max_run", args.max_run.as_ref().and_then(|given| self.max_run(given))),
             ("abandon", value(&args.abandon).map(|policy| one_of("Abandon", variant(policy)))),
             (
                 "on_store_error",
@@ -75,6 +77,35 @@ impl Expansion<'_> {
             Some(constant) => self.constant("duration", constant),
             None => time.to_token_stream(),
         }
+    }
+
+    /// The time of an argument. The value of a constant is checked, at its place.
+    fn checked(&self, argument: &str, time: &Length) -> TokenStream {
+        let Some(constant) = time.constant() else { return time.to_token_stream() };
+        let span = self.span.located_at(constant.span());
+        let private = self.runtime.private(span);
+        let check = Ident::new(argument, span);
+        let time = self.constant("duration", constant);
+        quote_spanned!(span=> #private::#check(#time))
+    }
+
+    /// The time of `max_run`, which is compared with `lease` here if one of them is a constant.
+    fn max_run(&self, given: &Given<Length>) -> Option<TokenStream> {
+        let time = given.ok()?;
+        let lease = value(&self.args.lease);
+        let has_constant = |time: &Length| time.constant().is_some();
+        if !has_constant(time) && !lease.is_some_and(has_constant) {
+            return Some(time.to_token_stream());
+        }
+        let span = self.span.located_at(given.at.span());
+        let private = self.runtime.private(span);
+        let refusal = durations::max_run_refused(self.args);
+        let lease = match lease {
+            Some(lease) => self.time(lease, lease.constant()),
+            None => quote_spanned!(span=> ::core::time::Duration::ZERO),
+        };
+        let time = self.time(time, time.constant());
+        Some(quote_spanned!(span=> #private::max_run(#time, #lease, #refusal)))
     }
 
     /// A constant of the user's, with a `check` of its type.

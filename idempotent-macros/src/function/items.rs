@@ -44,7 +44,10 @@ pub(super) fn not_a_function(item: &TokenStream, arguments: &TokenStream) -> syn
                 Item::Fn(function) => Some((&function.vis, &function.sig)),
                 _ => None,
             });
-            mistake(&item.ident, what("a module"), on_each(example(functions, None, arguments)))
+            // An import outside of the module is not one inside of it.
+            let inside = example(functions, None, arguments)
+                .map(|first| first.replacen("#[idempotent", "#[idempotent_runtime::idempotent", 1));
+            mistake(&item.ident, what("a module"), on_each(inside))
         }
         Ok(Item::Impl(item)) => {
             let name = match &*item.self_ty {

@@ -1,12 +1,13 @@
 //! Requires that a detached function owns what it takes: its body outlives its caller.
 
-use proc_macro2::TokenStream;
-use syn::FnArg;
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use syn::{FnArg, GenericArgument, PathArguments, Type};
 
 use crate::args::Args;
+use crate::condition::Condition;
 use crate::function::{self, Function, Shape};
 use crate::mistake::{Mistakes, mistake};
-use crate::source::{source, type_source};
+use crate::source::{signature_source, source, type_source};
 
 /// Refuses borrows in a detached function, whose body outlives its caller.
 pub(super) fn validate(
@@ -35,6 +36,69 @@ pub(super) fn validate(
             mistakes.push(mistake(at, what, by_value(input)));
         }
     }
+}
+
+/// Parameters whose types are type parameters or `impl Trait`, each with the condition that it can be sent to another
+/// thread and the token that is to get the bound. Only those on which the body calls something: one that it leaves
+/// alone need not be sent.
+pub(crate) fn conditions(function: &Function) -> Vec<(Ident, Ident, Condition)> {
+    let conditions = function.bindings().into_iter().filter_map(|binding| {
+        let parameter = binding.name;
+        let ty = function.type_of(&parameter)?;
+        let generics = &function.sig.generics;
+        let declared = generics.type_params().find(|declared| match ty {
+            Type::Path(path) => path.path.is_ident(&declared.ident),
+            _ => false,
+        });
+        let (at, bounds, written) = match (ty, declared) {
+            (_, Some(declared)) => {
+                (declared.ident.clone(), &declared.bounds, signature_source(declared))
+            }
+            (Type::ImplTrait(of), None) => (
+                Ident::new("impl", of.impl_token.span),
+                &of.bounds,
+                format!("{parameter}: {}", type_source(ty)),
+            ),
+            _ => return None,
+        };
+        if !is_read_first(&parameter, function.user_body()) {
+            return None;
+        }
+        let is_static = bounds.iter().any(|bound| source(bound) == "'static");
+        let separator = if bounds.is_empty() { ": " } else { " + " };
+        let lifetime = if is_static { "" } else { " + 'static" };
+        let condition = Condition {
+            what: format!(
+                "a detached body goes to another thread, and `{}` is not `Send`",
+                type_source(ty)
+            ),
+            label: "needs `Send + 'static`".to_owned(),
+            help: format!("`{written}{separator}Send{lifetime}`; or remove `detach`"),
+        };
+        Some((parameter, at, condition))
+    });
+    conditions.collect()
+}
+
+/// Returns `true` if the first of these words in the tokens is followed by a dot, and so is no new variable.
+fn is_read_first(word: &Ident, tokens: TokenStream) -> bool {
+    fn after(word: &Ident, tokens: TokenStream) -> Option<bool> {
+        let mut tokens = tokens.into_iter().peekable();
+        while let Some(token) = tokens.next() {
+            let found = match token {
+                TokenTree::Group(group) => after(word, group.stream()),
+                TokenTree::Ident(ident) if ident == *word => {
+                    Some(tokens.peek().is_some_and(|next| next.to_string() == "."))
+                }
+                _ => None,
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+    after(word, tokens).unwrap_or(false)
 }
 
 /// Help for a method of an `#[async_trait]`: a free function with its arguments.
@@ -74,10 +138,40 @@ fn detached(written: &TokenStream, function: &Function) -> String {
 fn by_value(input: &FnArg) -> String {
     let by_value = match input {
         FnArg::Receiver(_) => "take `self: std::sync::Arc<Self>`".to_owned(),
-        FnArg::Typed(typed) => match function::owned(&typed.ty) {
-            Some(ty) => format!("take it by value: `{}: {}`", source(&typed.pat), type_source(&ty)),
-            None => "take it by value".to_owned(),
-        },
+        FnArg::Typed(typed) => {
+            let owned = function::owned(&typed.ty);
+            let ty = owned.as_ref().unwrap_or(&typed.ty);
+            match (without_lifetimes(ty), &owned) {
+                (Some((name, ty)), _) => format!(
+                    "let the fields of `{name}` own what they borrow, as a `String` or, shared without a copy, a \
+                     `std::sync::Arc<str>`, and take `{}: {}`",
+                    source(&typed.pat),
+                    type_source(&ty)
+                ),
+                (None, Some(ty)) => {
+                    format!("take it by value: `{}: {}`", source(&typed.pat), type_source(ty))
+                }
+                (None, None) => "take it by value".to_owned(),
+            }
+        }
     };
     format!("{by_value}, or remove `detach`")
+}
+
+/// The name of a type whose fields borrow, such as `Charge<'_>`, and that type without its lifetimes.
+fn without_lifetimes(ty: &Type) -> Option<(Ident, Type)> {
+    let Type::Path(path) = ty else { return None };
+    let mut path = path.clone();
+    let last = path.path.segments.last_mut()?;
+    let PathArguments::AngleBracketed(arguments) = &mut last.arguments else { return None };
+    let all = arguments.args.len();
+    let rest = std::mem::take(&mut arguments.args).into_iter();
+    arguments.args = rest.filter(|it| !matches!(it, GenericArgument::Lifetime(_))).collect();
+    if arguments.args.len() == all {
+        return None;
+    }
+    if arguments.args.is_empty() {
+        last.arguments = PathArguments::None;
+    }
+    Some((last.ident.clone(), Type::Path(path)))
 }

@@ -11,8 +11,8 @@ use crate::mistake::{Mistakes, mistake};
 use crate::source::{source, type_source};
 use crate::value::{Given, Length, Wait, configured, shortest_millis};
 
-/// The shortest lease that can be renewed in time, and the longest one, in milliseconds. The site
-/// refuses what is outside of the bounds of the runtime, and `tests/shapes/durations.rs` uses both.
+/// The shortest lease that can be renewed in time, and the longest one, in milliseconds. The runtime
+/// refuses constants outside of its bounds, and `tests/shapes/durations.rs` uses both.
 const LEASES: std::ops::RangeInclusive<u64> = 10..=86_400_000;
 
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
@@ -98,6 +98,18 @@ fn lease_within_bounds(args: &Args, millis: u64) -> String {
         (false, false) => {
             format!("{answer}; to let a body run for that long: `max_run = \"{length}\"`")
         }
+    }
+}
+
+/// The error for a `max_run` that is shorter than `lease`, or zero, where one of them is a constant.
+pub(crate) fn max_run_refused(args: &Args) -> String {
+    let written = |given: &Option<Given<Length>>| given.as_ref().map(|given| source(&given.at));
+    match (written(&args.lease), written(&args.max_run)) {
+        (Some(lease), Some(max_run)) => format!(
+            "`max_run` is shorter than `lease`, which holds the key for longer, or zero; help: \
+             `lease = {max_run}, max_run = {lease}`; for the lease as it is: `max_run = {lease}`"
+        ),
+        _ => "`max_run` must not be zero; help: `max_run = \"1h\"`".to_owned(),
     }
 }
 

@@ -131,7 +131,8 @@ pub(crate) fn value_condition(function: &Function) -> Option<(Type, Condition)> 
     Some((value.clone(), condition))
 }
 
-/// An error with the name of a type of the language, and the condition that it can be made from a refusal.
+/// An error with the name of a type of the language, or beside a value with the name of an error, and the condition
+/// that it can be made from a refusal.
 pub(crate) fn error_condition(function: &Function) -> Option<(Type, Condition)> {
     let returns = function.returns();
     let (value, error) = function::result_types(&returns)?;
@@ -144,7 +145,8 @@ pub(crate) fn error_condition(function: &Function) -> Option<(Type, Condition)> 
             type_source(error)
         ),
         label: format!("needs `From<{ERROR}>`"),
-        help: help::with_text_error(function, value, error)?,
+        help: help::swapped(function, value, error)
+            .or_else(|| help::with_text_error(function, value, error))?,
     };
     Some((error.clone(), condition))
 }

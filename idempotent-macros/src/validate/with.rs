@@ -103,12 +103,27 @@ fn once(built: &Expr) -> String {
     )
 }
 
-/// The condition for a static, and for a parameter of a type that has an instance inside.
+/// The condition for a call, for a static, and for a parameter of a type that has an instance inside.
 pub(crate) fn condition(expr: &Expr, function: &Function) -> Option<Condition> {
-    let Expr::Path(path) = expr else { return None };
-    let name = &path.path.segments.last()?.ident;
     let written = source(expr);
     let with = |end: &str| format!("`with = {written}{end}`");
+    let what = format!("`with` takes an `Idempotency`, and `{written}` is none");
+    let label = "neither an `Idempotency` nor anything that dereferences to one".to_owned();
+    if let Expr::Call(_) | Expr::MethodCall(_) | Expr::Await(_) = expr {
+        let future = match expr {
+            Expr::Await(_) => String::new(),
+            _ => format!("a future: {}; ", with(".await")),
+        };
+        let help = format!(
+            "{future}a `Result`: {}; an `Option`: {}; a store or a builder becomes an instance once, at the start: \
+             call `install()` on it, and leave `with` out",
+            with("?"),
+            with(THERE),
+        );
+        return Some(Condition { what, label, help });
+    }
+    let Expr::Path(path) = expr else { return None };
+    let name = &path.path.segments.last()?.ident;
     let help = match path.path.get_ident().and_then(|name| function.type_of(name)) {
         Some(ty) => with(inside(ty)?),
         None if is_static(name) => format!(
@@ -120,11 +135,7 @@ pub(crate) fn condition(expr: &Expr, function: &Function) -> Option<Condition> {
         ),
         None => return None,
     };
-    Some(Condition {
-        what: format!("`with` takes an `Idempotency`, and `{written}` is none"),
-        label: "neither an `Idempotency` nor anything that dereferences to one".to_owned(),
-        help,
-    })
+    Some(Condition { what, label, help })
 }
 
 /// The way to the value of a `OnceLock`.

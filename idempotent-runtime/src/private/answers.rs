@@ -67,13 +67,16 @@ mod sealed {
             variant has that error, `#[from]` alone",
     note = "if it has `#[from] Error` or `From<Error>`, that is another `Error`, such as `std::io::Error`: write \
             `idempotent_runtime::Error`",
-    note = "without `thiserror`: add a variant `Refused(idempotent_runtime::Error)`, and `impl \
+    note = "without `thiserror`, for an enum: add a variant `Refused(idempotent_runtime::Error)`, and `impl \
             From<idempotent_runtime::Error> for {E} {{ fn from(error: idempotent_runtime::Error) -> Self {{ \
-            Self::Refused(error) }} }}`, in place of an `impl Into<{E}>`; where there is \
-            one of `From<idempotent_runtime::ErrorKind>`, without a variant: its body is `error.kind().into()`",
-    note = "a variant `Other` that there is: `Self::Other(error.into())` for `anyhow::Error` and `Box<dyn Error>`, \
-            `Self::Other(error.to_string())` for `String`; a tuple struct: `Self(error.to_string())`; a type of another crate \
-            goes into an error of your own, which has the same"
+            Self::Refused(error) }} }}`, in place of an `impl Into<{E}>` or an `impl From<{E}> for idempotent_runtime::Error`; where \
+            there is one of `From<idempotent_runtime::ErrorKind>`, without a variant: its body is `error.kind().into()`",
+    note = "for a variant `Other` that there is, of `anyhow::Error` or `Box<dyn Error>`: `impl From<idempotent_runtime::Error> for {E} {{ \
+            fn from(error: idempotent_runtime::Error) -> Self {{ Self::Other(error.into()) }} }}`, and of a `String`, with \
+            `Self::Other(error.to_string())`",
+    note = "for a tuple struct: `impl From<idempotent_runtime::Error> for {E} {{ fn from(error: idempotent_runtime::Error) -> Self {{ \
+            Self(error.to_string()) }} }}`, and with a field: `Self {{ message: error.to_string() }}`",
+    note = "a type of another crate goes into an error of your own, which has the same"
 )]
 pub trait FromRefusal<E> {
     /// The policy for such errors.

@@ -3,6 +3,7 @@
 //! Their types are checked apart from their values, so that another type is one error with a text of
 //! its own: in a `static`, no trait can convert them.
 
+use crate::config::LEASES;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -38,6 +39,33 @@ pub const fn duration<D: IsDuration<Value = Duration>>(
     _: PhantomData<D>,
     time: D::Value,
 ) -> Duration {
+    time
+}
+
+// The macro checks the values of literals itself. Those of constants only the compiler knows, and it points at the call.
+
+/// Returns the time of `expire`.
+#[track_caller]
+pub const fn expire(time: Duration) -> Duration {
+    assert!(!time.is_zero(), "`expire` must be longer than zero; help: `expire = \"5m\"`");
+    time
+}
+
+/// Returns the time of `lease`.
+#[track_caller]
+pub const fn lease(time: Duration) -> Duration {
+    let (shortest, longest) = (LEASES.start(), LEASES.end());
+    let is_within = time.as_nanos() >= shortest.as_nanos() && time.as_nanos() <= longest.as_nanos();
+    assert!(is_within, "`lease` must be between 10 ms and 24 h; help: `lease = \"30s\"`");
+    time
+}
+
+/// Returns the time of `max_run`, beside a `lease`. `refusal` is the text for one that is shorter.
+#[track_caller]
+pub const fn max_run(time: Duration, lease: Duration, refusal: &'static str) -> Duration {
+    if time.is_zero() || time.as_nanos() < lease.as_nanos() {
+        panic!("{}", refusal);
+    }
     time
 }
 

@@ -62,6 +62,8 @@ hooks! {
         label = "this is `{Self}`",
         note = "it gets the error by reference, and is not async: `fn(&{E}) -> bool`, with `*error` where its body \
                 compares",
+        note = "for one of the whole `Result`: `fn is_final(error: &{E}) -> bool {{ matches!(error, ..) }}`, with the pattern \
+                that is inside of its `Err(..)`; a value is kept anyway, and `expire_with` says for how long",
         note = "for a function that takes or returns something else, add one that calls it: `final_errors = is_final`, \
                 with `fn is_final(error: &{E}) -> bool {{ .. }}`"
     )]
@@ -73,9 +75,13 @@ hooks! {
         label = "this is `{Self}`",
         note = "it gets the value of `Ok` by reference, and is not async: `fn(&{T}) -> std::time::Duration`; one \
                 duration for all values belongs in `expire`",
-        note = "a number of seconds becomes a duration with `std::time::Duration::from_secs(..)`",
-        note = "an error frees its key; those that `final_errors` names are kept for `expire`",
-        note = "the request is out of reach: return what the function has to know of it as part of the value"
+        note = "for one that returns another type, a function that calls it: `expire_with = retention`, with `fn retention(value: \
+                &{T}) -> std::time::Duration {{ keep_for(value).unwrap_or_default() }}` for an `Option`, where zero keeps \
+                nothing, or with `std::time::Duration::from_secs(seconds(value))` for a number",
+        note = "for one of the request, which is out of reach: return what it has to know beside the value, as in `Ok((value, \
+                is_premium))`, with `fn retention(value: &({T}, bool)) -> std::time::Duration {{ \
+                std::time::Duration::from_secs(if value.1 {{ 86_400 }} else {{ 600 }}) }}`",
+        note = "an error frees its key; those that `final_errors` names are kept for `expire`"
     )]
     Retention: fn(&T) -> Duration;
 

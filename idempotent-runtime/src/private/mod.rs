@@ -21,7 +21,7 @@ pub use self::answers::{
     returned_with_parameter,
 };
 pub use self::call::{Call, Lends, Shown, Worded, instance, worded};
-pub use self::constants::{IsDuration, IsText, duration, text, type_of};
+pub use self::constants::{IsDuration, IsText, duration, expire, lease, max_run, text, type_of};
 pub use self::field::*;
 pub use self::hooks::{
     Applies, IsFinal, Never, NeverApplies, Replayed, Retention, expire_with, final_errors,

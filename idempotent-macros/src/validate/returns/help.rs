@@ -83,6 +83,33 @@ pub(super) fn as_result(function: &Function, returns: &Type) -> String {
     }
 }
 
+/// Help for a function whose value is called an error, and its error is not: the two change places.
+pub(super) fn swapped(function: &Function, value: &Type, error: &Type) -> Option<String> {
+    let is_error =
+        |ty: &Type| last_segment(ty).is_some_and(|last| last.ident.to_string().ends_with("Error"));
+    if !is_error(value) || is_error(error) {
+        return None;
+    }
+    let result = format!("Result<{}, {}>", type_source(error), type_source(value));
+    let whole = function.rewritten(&result, |last| {
+        let Expr::Call(call) = last? else { return None };
+        let inside = shown(call.args.first()?);
+        match shown(&call.func).as_str() {
+            "Ok" => Some(format!("Err({inside})")),
+            "Err" => Some(format!("Ok({inside})")),
+            _ => None,
+        }
+    });
+    let help = match whole {
+        Some(whole) => format!("`{whole}`"),
+        None => format!("`-> {result}`, with `Ok` and `Err` swapped in the body"),
+    };
+    Some(format!(
+        "the value comes first, and the error second: {help}; otherwise, `From<{ERROR}>` for `{}`",
+        type_source(error)
+    ))
+}
+
 /// Help for a function whose error is text, a number or nothing: the same with a `String`.
 pub(super) fn with_text_error(function: &Function, value: &Type, error: &Type) -> Option<String> {
     let method = match error {
