@@ -67,3 +67,7 @@ pub(crate) const STATES: &str =
     "remove it: a key is taken while its body runs, and for `expire = \"5m\"` after it";
 pub(crate) const BLOCKING: &str =
     "`mode = \"strong\", wait = \"5s\"` lets a duplicate wait for the answer";
+/// For a limit of a lock, which is meant for bodies that hang and for processes that crash.
+pub(crate) const HELD: &str = "`max_run = \"1h\"` frees the key of a body that hangs; that of a process that crashed is free sooner, \
+                      after its lease";
+pub(crate) const CRASHED: &str = "remove it: a call whose process crashes frees its key after its lease, as `abandon = \"retry\"` says";
