@@ -53,10 +53,10 @@ pub(crate) const HOOK: &str = "`on_replay = count_replay` is called with every r
                     the body";
 pub(crate) const ONE: &str = "remove it: of all calls with one key, one runs at a time";
 pub(crate) const CONFIG: &str = "remove it: an instance has the configuration, for all functions: \
-                      `idempotent_runtime::Idempotency::builder().config(idempotent_runtime::Config::new())`; what differs in one \
+                      `idempotent_runtime::Idempotency::builder().config(idempotent_runtime::Config::new()).build()?.install()?`; what differs in one \
                       function is an argument of it, such as `expire = \"5m\"`";
 pub(crate) const CACHE: &str = "remove it: an instance has a cache of answers in this process: \
-                     `idempotent_runtime::Idempotency::builder().replay_cache(idempotent_runtime::ReplayCache::new())`";
+                     `idempotent_runtime::Idempotency::builder().replay_cache(idempotent_runtime::ReplayCache::new()).build()?.install()?`";
 pub(crate) const HASH: &str = "remove it: a part of a key that is longer than 512 bytes is stored as its SHA-256, and logs have keys as hashes";
 pub(crate) const WINDOW: &str = "`mode = \"window\", expire = \"5s\"` refuses the calls that come within this time of the first";
 /// For the end of a body, which is not that of its hold.
