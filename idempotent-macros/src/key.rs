@@ -280,7 +280,7 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         if let Some(header) = Header::of_text(&value) {
             return mistake(text, format!("`{value}` is not a field path"), header.help(name));
         }
-        if let Some(error) = in_place_of_fallback(name, text) {
+        if let Some(error) = in_place_of_fallback(name, text, &value, Place::Whole) {
             return error;
         }
         let listed = value.trim_end_matches([',', ' ']);
@@ -324,10 +324,19 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
     from_expression(name, &expr)
 }
 
-/// The error for `req.token ?? req.id`, which is one for `||`, too.
-fn in_place_of_fallback(name: &Ident, text: &LitStr) -> Option<syn::Error> {
-    let (operator, expr) = fallback(&text.value())?;
-    let error = from_expression(name, &expr).err()?.to_string();
+/// The error for `req.token ?? req.id` in a text, which is one for `||`, too.
+fn in_place_of_fallback(
+    name: &Ident,
+    text: &LitStr,
+    path: &str,
+    place: Place<'_>,
+) -> Option<syn::Error> {
+    let (operator, expr) = fallback(path)?;
+    let error = match place {
+        Place::Hole => path::read(name, &expr, place).err()?,
+        _ => from_expression(name, &expr).err()?,
+    };
+    let error = error.to_string();
     let (_, help) = error.split_once("\nhelp: ")?;
     Some(mistake(text, format!("`{name}` cannot use the operator `{operator}`"), help))
 }

@@ -223,6 +223,13 @@ fn functions_are_called_in_the_caller() {
         "a repeat call has to give the same key: make it once in the caller, and pass it as a parameter `idempotency_key: \
          impl idempotent_runtime::KeyPart`: `key = idempotency_key`; or, if it tells calls apart: `key = req.order_id`",
     );
+    refuses(
+        parse_quote!((req.a, Utc::now())),
+        "`Utc::now()` does not depend on the arguments of the call",
+        "a repeat call has to give the same key: make it once in the caller, and pass it as a parameter `idempotency_key: \
+         impl idempotent_runtime::KeyPart`: `key = (req.a, idempotency_key)`; or, if the others tell calls apart, without \
+         it: `key = (req.a,)`",
+    );
 }
 
 #[test]
@@ -693,6 +700,15 @@ fn a_value_in_place_of_another_is_a_text_that_says_which_one_it_is() {
     ] {
         refuses(value, &format!("`key` cannot use the operator `{operator}`"), help);
     }
+    let in_template = help.replacen("key = req.idempotency_key()", "{req.idempotency_key()}", 1);
+    let what = "`key` cannot use the operator `??`";
+    refuses(parse_quote!("order:{req.token ?? req.id}"), what, &in_template);
+    refuses(
+        parse_quote!(req.token.or(req.note)),
+        "`key` cannot give `or` arguments",
+        "`key = req.idempotency_key()?`, with `impl Request { fn idempotency_key(&self) -> Option<impl \
+         idempotent_runtime::KeyPart + '_> { self.token.clone().or(self.note.clone()) } }`",
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use syn::{Expr, Lit, LitStr, Meta, Token};
 
 use super::by_value::{likely, limits};
 use super::neighbours::Neighbours;
+use super::separators::separator;
 use super::{not_kept, written_value};
 use crate::args::{self, Argument};
 use crate::key;
@@ -23,14 +24,9 @@ pub(super) fn unknown(
     neighbours: &Neighbours,
 ) -> syn::Error {
     let word = name.to_string();
-    let value = match rest.fork().parse::<Token![=]>() {
-        Ok(_) => {
-            let ahead = rest.fork();
-            let _ = ahead.parse::<Token![=]>();
-            written_value(&ahead)
-        }
-        Err(_) => None,
-    };
+    let ahead = rest.fork();
+    let has_value = separator(&ahead).is_some() || ahead.parse::<Token![=]>().is_ok();
+    let value = has_value.then(|| written_value(&ahead)).flatten();
     let value = value.map(|value| with_unit(&word, &value).unwrap_or(value));
     let snake = synonyms::snake_case(&word);
     let stranger = Stranger { snake: &snake, value, parameters, neighbours };
@@ -254,7 +250,10 @@ impl Stranger<'_> {
 /// Returns `true` for a word, as the kind of a lock: `"until_executed"`, `true`.
 fn is_kind(value: &str) -> bool {
     let word = value.trim_matches('"');
-    word.starts_with(|c: char| c.is_alphabetic()) && refusal("lease", value).is_some()
+    let has_number = word.contains(|c: char| c.is_ascii_digit());
+    !has_number
+        && word.starts_with(|c: char| c.is_alphabetic())
+        && refusal("lease", value).is_some()
 }
 
 /// The tuple of two keys that are paths.

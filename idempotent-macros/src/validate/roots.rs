@@ -1,6 +1,7 @@
 //! Requires that every path in a key starts at a parameter.
 
 mod answer;
+mod listed;
 mod scope;
 mod variable;
 
@@ -11,7 +12,7 @@ use crate::args::Args;
 use crate::function::Function;
 use crate::key::{ANSWER, FieldPath, Header, Key};
 use crate::mistake::{Mistakes, mistake};
-use crate::suggest::{nearest, quoted_list};
+use crate::suggest::nearest;
 use crate::value::{Given, Message, configured};
 use crate::words;
 
@@ -126,7 +127,14 @@ impl Unknown<'_> {
             );
         }
         if let Some(help) = scope::shared(&text).filter(|_| *name == "scope" && path.is_word()) {
-            return (format!("`{text}` is not a parameter of `{function}`"), help.to_owned());
+            let field = match self.owners(&text).is_empty() {
+                true => String::new(),
+                false => format!("; {}", self.word(&text, &listed)),
+            };
+            return (
+                format!("`{text}` is not a parameter of `{function}`"),
+                format!("{help}{field}"),
+            );
         }
         let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
         let near = nearest(&text, parameters.iter().map(String::as_str));
@@ -353,66 +361,6 @@ impl Unknown<'_> {
             .bindings()
             .iter()
             .all(|binding| self.function.type_of(&binding.name).is_some_and(words::is_scalar))
-    }
-
-    /// The parameters that there are.
-    fn all(&self) -> String {
-        let function = &self.function.sig.ident;
-        match self.parameters {
-            [] if self.function.has_parameters() => {
-                let root = &self.path.root;
-                format!("give the parameter a name: `{root}: ..`")
-            }
-            [] => format!("`{function}` has no named parameters"),
-            [only] => format!("the only parameter is `{only}`"),
-            several => format!("the parameters are {}", quoted_list(several)),
-        }
-    }
-
-    /// The field that the path takes first, if it is a parameter that the key does not have already.
-    fn bound_field(&self) -> Option<String> {
-        let paths = self.key.paths();
-        let field = self.path.first_field().filter(|field| self.parameters.contains(field))?;
-        paths.iter().all(|path| path.root != field).then_some(field)
-    }
-
-    /// Returns `true` if these parameters are parts of the key.
-    fn has(&self, parameters: &[String]) -> bool {
-        let paths = self.key.paths();
-        parameters.iter().all(|name| paths.iter().any(|path| path.root == name))
-    }
-
-    /// The parameters that there are, with an example that can be typed.
-    fn listed(&self) -> String {
-        let Self { path, parameters, .. } = self;
-        let all = self.all();
-        // `req.order_id` where the pattern of the parameter has bound `order_id`.
-        if let Some(field) = self.bound_field() {
-            return format!("`{}`; {all}", self.written(&field));
-        }
-        // Of a template or a tuple, a single part.
-        let is_part = self.key.is_template() || self.key.is_tuple();
-        match self.scalars().as_slice() {
-            [only] if path.is_word() && !self.key.is_tuple() => {
-                format!("{all}, as in `{}`", self.written(only))
-            }
-            [first, ..] if path.is_word() && self.key.is_template() => {
-                format!("{all}, as in `{}`", self.written(first))
-            }
-            several @ [_, _, ..] if path.is_word() && !is_part => {
-                let tuple = self.written(&format!("({})", several.join(", ")));
-                format!("{all}, as in `{tuple}`")
-            }
-            _ if parameters.is_empty() => all,
-            // The other parts have all that there is.
-            scalars
-                if self.key.is_tuple() && self.with_fields().is_empty() && self.has(scalars) =>
-            {
-                all
-            }
-            // The name of a field that the body reads takes its place.
-            _ => format!("{all}, as in `{}`", self.written("req.item")),
-        }
     }
 }
 

@@ -9,8 +9,7 @@ use crate::function::Function;
 use crate::mistake::{Mistakes, mistake};
 use crate::source::{source, type_source};
 use crate::suggest::nearest;
-use crate::synonyms::snake_case;
-use crate::value::{Mode, Parameter};
+use crate::value::{Mode, Parameter, setting};
 
 /// The crates that a transaction needs.
 const CRATES: &str = "for PostgreSQL, the crates are `cargo add idempotent-sql --features sqlx-postgres` and \
@@ -83,15 +82,8 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
                     syn::FnArg::Typed(typed) => Some(source(&typed.pat)),
                     syn::FnArg::Receiver(_) => None,
                 });
-            if is_setting(&wanted.to_string()) {
-                let what = format!(
-                    "`{name}` takes the name of a parameter, and `{wanted}` is a setting of one"
-                );
-                let help = format!(
-                    "remove `{name}`: the record is then written on its own; `{name}` writes it in a transaction that the caller \
-                     begins and commits"
-                );
-                mistakes.push(mistake(wanted, what, help));
+            if let Some(error) = setting(name, wanted, &wanted.to_string()) {
+                mistakes.push(error);
                 return;
             }
             let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
@@ -115,22 +107,4 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
             mistakes.push(mistake(wanted, what, listed));
         }
     }
-}
-
-/// Returns `true` for a propagation or an isolation, as other frameworks set them.
-fn is_setting(word: &str) -> bool {
-    let settings = [
-        "mandatory",
-        "nested",
-        "never",
-        "not_supported",
-        "read_committed",
-        "read_uncommitted",
-        "repeatable_read",
-        "required",
-        "requires_new",
-        "serializable",
-        "supports",
-    ];
-    settings.contains(&snake_case(word).as_str())
 }

@@ -200,7 +200,7 @@ pub(super) fn is_open(call: &syn::ExprMethodCall) -> bool {
 fn is_lookup(call: &syn::ExprMethodCall) -> bool {
     match call.method.to_string().as_str() {
         "get" | "nth" | "nth_back" | "find" | "rfind" | "position" | "strip_prefix"
-        | "strip_suffix" | "split_once" | "rsplit_once" => true,
+        | "strip_suffix" | "split_once" | "rsplit_once" | "or" | "or_else" | "xor" => true,
         "next" | "next_back" | "first" | "last" | "min" | "max" | "ok" | "pop" | "peek" => {
             call.args.is_empty()
         }
@@ -240,8 +240,16 @@ impl VisitMut for Borrowing {
             Expr::MethodCall(call) => {
                 call.args.iter_mut().for_each(cloned);
                 let method = call.method.to_string();
-                let takes =
-                    ["unwrap", "unwrap_or", "unwrap_or_default", "unwrap_or_else", "expect"];
+                let takes = [
+                    "unwrap",
+                    "unwrap_or",
+                    "unwrap_or_default",
+                    "unwrap_or_else",
+                    "expect",
+                    "or",
+                    "or_else",
+                    "xor",
+                ];
                 if method.starts_with("into_") || takes.contains(&method.as_str()) {
                     cloned(&mut call.receiver);
                 }

@@ -298,15 +298,18 @@ impl Reader<'_> {
                 Place::Whole => example(name),
                 Place::Member(..) | Place::Hole => "req.order_id",
             };
-            let path = self.whole(path);
             let again = format!("a repeat call has to give the same {name}");
-            return match name == "key" {
-                true => format!(
-                    "{again}: make it once in the caller, and {}; or, if it tells calls apart: `{path}`",
-                    self.as_parameter(None)
-                ),
-                false => format!("{again}, so take it from the request: `{path}`"),
+            if name != "key" {
+                return format!("{again}, so take it from the request: `{}`", self.whole(path));
+            }
+            let parameter = self.as_parameter(None);
+            let or = match self.place {
+                Place::Member(..) => {
+                    format!("if the others tell calls apart, without it: `{}`", self.several(&[]))
+                }
+                _ => format!("if it tells calls apart: `{}`", self.whole(path)),
             };
+            return format!("{again}: make it once in the caller, and {parameter}; or, {or}");
         };
         let verbs = ["get_", "fetch_", "load_", "read_", "find_"];
         let parameter = verbs.iter().find_map(|verb| function.strip_prefix(verb));
