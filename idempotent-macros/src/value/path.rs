@@ -265,7 +265,9 @@ pub(crate) fn setting(name: &Ident, at: impl ToTokens, word: &str) -> Option<syn
     if !SETTINGS.contains(&snake.as_str()) {
         return None;
     }
-    let what = format!("`{name}` takes the name of a parameter, and `{word}` is a setting of one");
+    let what = format!(
+        "`{name}` takes the name of a parameter, and `{word}` is a setting of transactions"
+    );
     let help = format!(
         "remove `{name}`: the record is then written on its own; `{name}` writes it in a transaction that the caller \
          begins and commits"
