@@ -295,8 +295,9 @@ mod tests {
             (
                 quote!(expire = "$ttl"),
                 "a variable of a macro stands without them: `expire = $ttl`; for a value that is known only \
-                 when the program starts, leave `expire` out, and build the instance with \
-                 `idempotent_runtime::Config::new().with_expire(time)`",
+                 when the program starts, leave `expire` out, and set it for all functions: \
+                 `idempotent_runtime::Idempotency::builder().config(idempotent_runtime::Config::new()\
+                 .with_expire(time)).build()?.install()?`",
             ),
         ] {
             let found = messages(list);

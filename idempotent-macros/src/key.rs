@@ -27,7 +27,9 @@ pub(crate) use self::header::Header;
 use self::path::Place;
 pub(crate) use self::path::{FieldPath, formatted};
 pub(crate) use self::repaired::{RENAMED, keyword};
-use self::repaired::{fixed, in_single_quotes, is_words, looks_fixed, unclosed, with_braces};
+use self::repaired::{
+    fallback, fixed, in_single_quotes, is_words, looks_fixed, unclosed, with_braces,
+};
 pub(crate) use self::tokens::Missing;
 use crate::mistake::{Mistakes, mistake};
 use crate::source::source;
@@ -278,6 +280,9 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         if let Some(header) = Header::of_text(&value) {
             return mistake(text, format!("`{value}` is not a field path"), header.help(name));
         }
+        if let Some(error) = in_place_of_fallback(name, text, &value, Place::Whole) {
+            return error;
+        }
         let listed = value.trim_end_matches([',', ' ']);
         let as_constant = format!("for one key of all calls: `{name} = const {}`", source(text));
         let or_constant = match looks_fixed(&value) {
@@ -317,6 +322,23 @@ fn from_text(name: &Ident, text: &LitStr) -> syn::Result<Form> {
         mistake(text, format!("`{value}` is not a field path"), help)
     })?;
     from_expression(name, &expr)
+}
+
+/// The error for `req.token ?? req.id` in a text, which is one for `||`, too.
+fn in_place_of_fallback(
+    name: &Ident,
+    text: &LitStr,
+    path: &str,
+    place: Place<'_>,
+) -> Option<syn::Error> {
+    let (operator, expr) = fallback(path)?;
+    let error = match place {
+        Place::Hole => path::read(name, &expr, place).err()?,
+        _ => from_expression(name, &expr).err()?,
+    };
+    let error = error.to_string();
+    let (_, help) = error.split_once("\nhelp: ")?;
+    Some(mistake(text, format!("`{name}` cannot use the operator `{operator}`"), help))
 }
 
 /// The template of `message`, if the text is one: text without holes is not.

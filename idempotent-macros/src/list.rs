@@ -5,29 +5,33 @@
 
 mod by_value;
 mod comments;
+mod misplaced;
 mod neighbours;
 mod no_expression;
 mod not_kept;
 mod positional;
+mod separators;
 mod unknown;
 mod with_parameters;
 
 use darling::ast::NestedMeta;
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, quote};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Lit, LitStr, Meta, Token, parse_quote, token};
 
 pub(crate) use self::comments::{comment, not_here};
+use self::misplaced::misplaced;
 use self::neighbours::Neighbours;
 use self::no_expression::no_expression;
-use self::positional::positional;
+use self::positional::{for_key, positional};
+use self::separators::{other_separator, with_other_separators};
 use self::unknown::{is_type_of_key, unknown};
 use crate::args::{self, Argument};
 use crate::mistake::{Mistakes, mistake, reported};
 use crate::source::source;
-use crate::value::{final_errors, literal};
+use crate::value::{Mode, final_errors, literal};
 use crate::words::{ERROR_TYPE, TRANSACTION_PARAMETER, WHOLE_PAYLOAD};
 
 /// Splits the argument list. Every returned entry has a known name and appears once.
@@ -72,7 +76,7 @@ fn entries(
             metas.pop();
             continue;
         }
-        if let Some(error) = bare_parameter(input, metas.last(), parameters) {
+        if let Some(error) = bare_parameter(input, metas.last(), parameters, &neighbours) {
             mistakes.push(error);
             skip_to_comma(input);
             let _ = input.parse::<Token![,]>();
@@ -107,7 +111,7 @@ fn entry(
     neighbours: &Neighbours,
 ) -> syn::Result<(Ident, Meta)> {
     if !input.peek(syn::Ident::peek_any) || is_positional(input) {
-        return Err(positional(input));
+        return Err(positional(input, neighbours));
     }
     if let Some(error) = hyphenated(input) {
         return Err(error);
@@ -135,7 +139,9 @@ fn entry(
         return Err(no_value(&name, argument));
     }
     let value = value(input, &name, argument)?;
-    if let Some(error) = goes_on(input, &name, &value) {
+    if let Some(error) =
+        goes_on(input, &name, &value).or_else(|| misplaced(&name, &value, parameters, neighbours))
+    {
         return Err(error);
     }
     let meta = syn::MetaNameValue { path: name.clone().into(), eq_token, value };
@@ -184,6 +190,7 @@ fn bare_parameter(
     input: ParseStream<'_>,
     before: Option<&Meta>,
     parameters: &[String],
+    neighbours: &Neighbours,
 ) -> Option<syn::Error> {
     let part: Expr = input.fork().parse().ok()?;
     let text = with_parameters::bare(&input.fork(), parameters)?;
@@ -202,7 +209,7 @@ fn bare_parameter(
             let what = format!("several parts of `{name}` are a tuple");
             (what, format!("`{name} = ({first}, {text})`"))
         }
-        None => ("arguments are written `name = value`".to_owned(), format!("`key = {text}`")),
+        None => ("arguments are written `name = value`".to_owned(), for_key(&text, neighbours)),
     };
     Some(mistake(part, what, help))
 }
@@ -282,7 +289,17 @@ fn is_positional(input: ParseStream<'_>) -> bool {
         return true;
     };
     let goes_on = ahead.peek(Token![.]) || ahead.peek(Token![::]) || ahead.peek(Token![!]);
-    goes_on && args::find(&word.to_string()).is_none()
+    let is_whole = ends(&ahead) && is_constant(&word);
+    (goes_on || is_whole) && args::find(&word.to_string()).is_none()
+}
+
+/// Returns `true` for the name of a constant.
+fn is_constant(name: &Ident) -> bool {
+    let name = name.to_string();
+    name.len() > 1
+        && name.starts_with(char::is_uppercase)
+        && name.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_')
+        && Mode::of(&name.to_lowercase()).is_none()
 }
 
 /// An expression and what follows it up to the next comma, as it was written, for help texts.
@@ -292,74 +309,6 @@ fn written_value(input: ParseStream<'_>) -> Option<String> {
     let value: Expr = ahead.parse().ok()?;
     let text = source(&value);
     Some(if constant.is_some() { format!("const {text}") } else { text })
-}
-
-/// One error for a list with several values after something else than `=`, and the list as it should be.
-fn with_other_separators(input: ParseStream<'_>) -> Option<(syn::Error, TokenStream)> {
-    let ahead = input.fork();
-    let (mut first, mut wrong) = (None, 0);
-    let (mut corrected, mut written) = (TokenStream::new(), Vec::new());
-    while !ahead.is_empty() {
-        let name = ahead.call(Ident::parse_any).ok()?;
-        args::find(&name.to_string())?;
-        if let Some(separator) = separator(&ahead) {
-            first.get_or_insert((name.clone(), separator));
-            wrong += 1;
-        } else if !ends(&ahead) {
-            ahead.parse::<Token![=]>().ok()?;
-        }
-        let mut value = TokenStream::new();
-        while !ends(&ahead) {
-            value.extend(ahead.parse::<TokenTree>().ok()?.0);
-        }
-        let _ = ahead.parse::<Token![,]>();
-        match value.is_empty() {
-            true => {
-                corrected.extend(quote!(#name,));
-                written.push(name.to_string());
-            }
-            false => {
-                corrected.extend(quote!(#name = #value,));
-                written.push(format!("{name} = {}", source(&value)));
-            }
-        }
-    }
-    let (name, separator) = first.filter(|_| wrong > 1)?;
-    let what = format!("`{name}` takes its value after `=`, and so do the others");
-    Some((mistake(separator, what, format!("`{}`", written.join(", "))), corrected))
-}
-
-/// Takes `:`, `=>`, `->` or `==`.
-fn separator(input: ParseStream<'_>) -> Option<TokenStream> {
-    if input.peek(Token![:]) && !input.peek(Token![::]) {
-        let colon = input.parse::<Token![:]>().ok()?;
-        let _ = input.parse::<Token![=]>();
-        Some(colon.to_token_stream())
-    } else if input.peek(Token![->]) {
-        Some(input.parse::<Token![->]>().ok()?.to_token_stream())
-    } else if input.peek(Token![=>]) {
-        Some(input.parse::<Token![=>]>().ok()?.to_token_stream())
-    } else if input.peek(Token![==]) {
-        Some(input.parse::<Token![==]>().ok()?.to_token_stream())
-    } else {
-        None
-    }
-}
-
-/// `key: ..`, `key => ..`, `key -> ..`, `key == ..`
-fn other_separator(
-    input: ParseStream<'_>,
-    name: &Ident,
-    argument: &Argument,
-) -> Option<syn::Error> {
-    let ahead = input.fork();
-    let separator = separator(&ahead)?;
-    let what = format!("`{name}` takes its value after `=`");
-    let help = match written_value(&ahead) {
-        Some(value) => format!("`{name} = {value}`"),
-        None => format!("`{}`", argument.example),
-    };
-    Some(mistake(separator, what, help))
 }
 
 fn repeated(name: &Ident, first: &Meta, second: &Meta) -> syn::Error {

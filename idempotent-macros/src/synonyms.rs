@@ -81,7 +81,17 @@ pub(crate) fn find(name: &str) -> Option<Synonym> {
         | "event_id"
         | "dedupe_by"
         | "path" => Of("key"),
-        "visibility_timeout" | "heartbeat_timeout" | "lock_at_most_for" => Of("lease"),
+        "visibility_timeout" | "heartbeat_timeout" => Of("lease"),
+        "lock_at_most_for" | "lock_at_most" | "max_lock_time" | "max_lock_duration" => Say(HELD),
+        "acks_late"
+        | "task_acks_late"
+        | "ack_late"
+        | "reject_on_worker_lost"
+        | "task_reject_on_worker_lost"
+        | "requests_recovery"
+        | "request_recovery"
+        | "recover_on_crash"
+        | "requeue_on_crash" => Say(CRASHED),
         "start_to_close_timeout" | "schedule_to_close_timeout" | "max_execution_time" => Say(ENDED),
         "message_group_id" | "partition_key" => Of("scope"),
         "attempts"

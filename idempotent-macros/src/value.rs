@@ -11,8 +11,10 @@ use quote::ToTokens;
 use syn::{Expr, ExprLit, Lit, Meta};
 
 pub(crate) use self::choice::{Abandon, Mode, OnStoreError, OnUnrecorded, variant};
-pub(crate) use self::duration::{Length, Wait, configured, is_placeholder, shortest_millis};
-pub(crate) use self::path::{Bare, FunctionPath, Parameter, RuntimePath, final_errors};
+pub(crate) use self::duration::{
+    Length, Wait, configured, installed, is_placeholder, shortest_millis,
+};
+pub(crate) use self::path::{Bare, FunctionPath, Parameter, RuntimePath, final_errors, setting};
 pub(crate) use self::text::{Message, OperationName};
 use crate::mistake::mistake;
 

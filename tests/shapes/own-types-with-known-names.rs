@@ -527,6 +527,33 @@ mod bounds {
 }
 
 /// A trait of all types, with the names of the runtime's methods.
+/// Parameters and methods with names that mean something else elsewhere.
+mod words {
+    use super::{Error, idempotent};
+
+    pub(crate) struct Number(pub(crate) u64);
+
+    impl Number {
+        fn parse(&self) -> u64 {
+            self.0
+        }
+
+        fn collect(&self) -> u64 {
+            self.0
+        }
+    }
+
+    #[idempotent(key = "(number.parse(), number.collect())")]
+    pub(crate) async fn methods(number: Number) -> Result<u64, Error> {
+        Ok(number.0)
+    }
+
+    #[idempotent(key = "{this}:{key}", scope = "global", message = "{key} is there")]
+    pub(crate) async fn parameters(this: u64, key: u64, global: u64) -> Result<u64, Error> {
+        Ok(this + key + global)
+    }
+}
+
 mod methods {
     use super::{Error, idempotent};
 
@@ -619,4 +646,6 @@ pub(crate) async fn main() {
     assert_eq!(*boxed::failure(1).await.unwrap(), 1);
     assert_eq!(bounds::create::<u64, Error>(1, 2).await.unwrap(), 2);
     assert!(methods::create(1).await.unwrap());
+    assert_eq!(words::methods(words::Number(7)).await.unwrap(), 7);
+    assert_eq!(words::parameters(1, 2, 3).await.unwrap(), 6);
 }

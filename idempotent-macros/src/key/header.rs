@@ -57,6 +57,7 @@ impl Header {
     /// A parameter for the header, and what its caller does.
     pub(super) fn as_parameter(&self, name: &Ident) -> (String, String) {
         let parameter = match snake_case(self.name.trim_start_matches("x-")).as_str() {
+            "" if name == "key" => "idempotency_key".to_owned(),
             "" => name.to_string(),
             parameter => parameter.to_owned(),
         };
@@ -68,20 +69,27 @@ impl Header {
 
     /// Help for the argument `name`.
     pub(crate) fn help(&self, name: &Ident) -> String {
-        let Self { name: header, .. } = self;
         if name != "key" {
             let (parameter, by_caller) = self.as_parameter(name);
             return format!("{by_caller}: `{name} = {parameter}`");
         }
-        let layer = "leave `key` out: the key is then that of the request, which `idempotent_http::IdempotencyLayer` takes \
-                     from";
-        match header.as_str() {
-            "" => format!("{layer} the header `Idempotency-Key`"),
-            header if STANDARD.contains(&header) => format!("{layer} this header"),
-            header => format!(
-                "{layer} this header with `.headers([http::HeaderName::from_static(\"{header}\")])`"
-            ),
-        }
+        let (parameter, by_caller) = self.as_parameter(name);
+        format!("{}; without it, {by_caller}: `{name} = {parameter}`", self.layer())
+    }
+
+    /// Help for the layer that reads the header.
+    pub(super) fn layer(&self) -> String {
+        let (from, headers) = match self.name.as_str() {
+            "" => ("the header `Idempotency-Key`", String::new()),
+            header if STANDARD.contains(&header) => ("this header", String::new()),
+            header => {
+                ("this header", format!(".headers([http::HeaderName::from_static(\"{header}\")])"))
+            }
+        };
+        format!(
+            "leave `key` out, and add the layer of `idempotent-http`, which takes the key from {from}: \
+             `.layer(idempotent_http::IdempotencyLayer::new(&instance, \"shop\"){headers})`"
+        )
     }
 }
 
@@ -123,11 +131,10 @@ mod tests {
     #[test]
     fn the_layer_reads_other_headers_by_their_names() {
         let help = |name: &str, text| Header::of_text(text).unwrap().help(&format_ident!("{name}"));
-        assert!(help("key", "Idempotency-Key").ends_with("takes from this header"));
-        assert!(
-            help("key", "X-Request-Id")
-                .ends_with("`.headers([http::HeaderName::from_static(\"x-request-id\")])`")
-        );
+        assert!(help("key", "Idempotency-Key").contains("takes the key from this header"));
+        assert!(help("key", "X-Request-Id").contains(
+            ".headers([http::HeaderName::from_static(\"x-request-id\")]))`; without it, "
+        ));
         assert!(help("scope", "X-Tenant-Id").ends_with("`tenant_id: String`: `scope = tenant_id`"));
     }
 }

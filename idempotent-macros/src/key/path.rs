@@ -4,6 +4,7 @@
 
 mod absent;
 mod computed;
+mod fallback;
 mod joined;
 mod refusal;
 
@@ -14,6 +15,7 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, ExprTuple, Lit, Member, Token};
 
 use self::absent::end_of;
+use self::computed::is_open;
 use self::refusal::as_text;
 use super::{Elements, Header};
 use crate::mistake::mistake;
@@ -80,7 +82,7 @@ impl FieldPath {
     }
 
     /// Returns `true` for a path with `?`.
-    pub(super) fn may_be_missing(&self) -> bool {
+    pub(crate) fn may_be_missing(&self) -> bool {
         self.optional || self.legs().count() > 1
     }
 
@@ -199,12 +201,23 @@ impl Reader<'_> {
                 let what = format!("`{method}` panics in the caller if there is no value");
                 return Err(mistake(method, what, self.without_a_value(call, &receiver)));
             }
-            "unwrap_or_default" | "unwrap_or" | "unwrap_or_else" => {
+            "unwrap_or_default" | "unwrap_or" | "unwrap_or_else" if !is_path_of_own(call) => {
                 let what = match name == "message" {
                     true => format!("`{name}` shows values, and an `Option` may have none"),
                     false => format!("`{method}` gives all calls without a value the same key"),
                 };
-                return Err(mistake(method, what, self.without_a_value(call, &receiver)));
+                let refused = self.without_a_value(call, &receiver);
+                let help = match name == "message" {
+                    true => refused,
+                    false => {
+                        format!("{refused}; or, if that is meant, {}", self.own_method(&receiver))
+                    }
+                };
+                return Err(mistake(method, what, help));
+            }
+            "into" | "try_into" | "collect" | "parse" if is_open(call) => {
+                let what = format!("`{method}` leaves the type of `{name}` open");
+                return Err(mistake(method, what, self.without_conversion(call, &receiver)));
             }
             text if text.starts_with("into_") && on_a_place => {
                 let what = format!(
@@ -308,6 +321,18 @@ impl Reader<'_> {
                 format!("{} = ({}{comma})", self.name, members.join(", "))
             }
         }
+    }
+}
+
+/// Returns `true` for a value that another field takes the place of: `token.unwrap_or(req.id)`.
+fn is_path_of_own(call: &ExprMethodCall) -> bool {
+    let mut argument = call.args.first().map(unwrap);
+    loop {
+        argument = match argument {
+            Some(Expr::Reference(reference)) => Some(unwrap(&reference.expr)),
+            Some(Expr::MethodCall(call)) => Some(unwrap(&call.receiver)),
+            argument => return matches!(argument, Some(Expr::Field(_))),
+        };
     }
 }
 

@@ -103,6 +103,17 @@ pub(super) fn fixed(text: &str) -> String {
     }
 }
 
+/// An operator of another language that stands between a value and another one to take without it, and the
+/// expression with `||` in its place.
+pub(super) fn fallback(text: &str) -> Option<(&'static str, Expr)> {
+    ["??", "?:", " or "].into_iter().find_map(|operator| {
+        let (first, second) = text.split_once(operator)?;
+        let expr =
+            syn::parse_str(&format!("{first} || {second}").replace(operator, " || ")).ok()?;
+        Some((operator.trim(), expr))
+    })
+}
+
 /// Returns `true` for several names with nothing but space between them.
 pub(super) fn is_words(text: &str) -> bool {
     let mut words = text.split_whitespace();

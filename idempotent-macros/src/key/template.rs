@@ -181,6 +181,9 @@ fn read_path(name: &Ident, template: &LitStr, hole: &str) -> syn::Result<path::F
         if let Some((what, closed)) = super::unclosed(hole) {
             return mistake(template, what, format!("`{{{closed}}}`"));
         }
+        if let Some(error) = super::in_place_of_fallback(name, template, hole, Place::Hole) {
+            return error;
+        }
         let what = format!("`{{{hole}}}` is not a field path");
         mistake(template, what, "name a field: `{req.order_id}`")
     })?;

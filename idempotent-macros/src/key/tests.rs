@@ -220,7 +220,15 @@ fn functions_are_called_in_the_caller() {
     refuses(
         parse_quote!(Uuid::new_v4()),
         "`Uuid::new_v4()` does not depend on the arguments of the call",
-        "a repeat call has to give the same key, so take it from the request: `key = req.order_id`",
+        "a repeat call has to give the same key: make it once in the caller, and pass it as a parameter `idempotency_key: \
+         impl idempotent_runtime::KeyPart`: `key = idempotency_key`; or, if it tells calls apart: `key = req.order_id`",
+    );
+    refuses(
+        parse_quote!((req.a, Utc::now())),
+        "`Utc::now()` does not depend on the arguments of the call",
+        "a repeat call has to give the same key: make it once in the caller, and pass it as a parameter `idempotency_key: \
+         impl idempotent_runtime::KeyPart`: `key = (req.a, idempotency_key)`; or, if the others tell calls apart, without \
+         it: `key = (req.a,)`",
     );
 }
 
@@ -310,11 +318,6 @@ fn what_can_panic_is_answered_with_a_question_mark() {
             "`expect` panics in the caller if there is no value",
             "key = req.note?",
         ),
-        (
-            parse_quote!(req.note.unwrap_or_default()),
-            "`unwrap_or_default` gives all calls without a value the same key",
-            "key = req.note?",
-        ),
         (parse_quote!(req.items[0]), element, "key = req.items.first()?"),
         (parse_quote!(req.items[0].sku), element, "key = req.items.first()?.sku"),
         (parse_quote!(req.note.unwrap().id), unwrap, "key = req.note?.id"),
@@ -322,6 +325,13 @@ fn what_can_panic_is_answered_with_a_question_mark() {
     ] {
         refuses(value, what, &format!("refuse a call without it: `{path}`"));
     }
+    refuses(
+        parse_quote!(req.note.unwrap_or_default()),
+        "`unwrap_or_default` gives all calls without a value the same key",
+        "refuse a call without it: `key = req.note?`; or, if that is meant, `key = req.idempotency_key()`, \
+         with `impl Request { fn idempotency_key(&self) -> impl idempotent_runtime::KeyPart + '_ { \
+         self.note.clone().unwrap_or_default() } }`",
+    );
     let own = |method: &str, value: &str| {
         format!(
             "`key = req.{method}()?`, with `impl Request {{ fn {method}(&self) -> Option<impl \
@@ -675,4 +685,46 @@ fn mistakes_in_a_fingerprint_offer_a_payload() {
         "a repeat call has to give the same fingerprint, so take it from the request: \
          `fingerprint = (req.amount, req.currency)`",
     );
+}
+
+#[test]
+fn a_value_in_place_of_another_is_a_text_that_says_which_one_it_is() {
+    let help = "`key = req.idempotency_key()`, with `impl Request { fn idempotency_key(&self) -> String { match \
+                &self.token { Some(it) => format!(\"token:{it}\"), None => format!(\"id:{}\", self.id) } } }`";
+    for (value, operator) in [
+        (parse_quote!(req.token || req.id), "||"),
+        (parse_quote!("req.token || req.id"), "||"),
+        (parse_quote!("req.token ?? req.id"), "??"),
+        (parse_quote!("req.token or req.id"), "or"),
+        (parse_quote!("req.token ?: req.id"), "?:"),
+    ] {
+        refuses(value, &format!("`key` cannot use the operator `{operator}`"), help);
+    }
+    let in_template = help.replacen("key = req.idempotency_key()", "{req.idempotency_key()}", 1);
+    let what = "`key` cannot use the operator `??`";
+    refuses(parse_quote!("order:{req.token ?? req.id}"), what, &in_template);
+    refuses(
+        parse_quote!(req.token.or(req.note)),
+        "`key` cannot give `or` arguments",
+        "`key = req.idempotency_key()?`, with `impl Request { fn idempotency_key(&self) -> Option<impl \
+         idempotent_runtime::KeyPart + '_> { self.token.clone().or(self.note.clone()) } }`",
+    );
+}
+
+#[test]
+fn a_conversion_to_an_open_type_is_left_out() {
+    refuses(
+        parse_quote!(req.id.into()),
+        "`into` leaves the type of `key` open",
+        "`key = req.id`, if that is a key; or a method with a type: `key = req.as_text()`, with `impl Request { fn as_text(&self) -> String { \
+         self.id.clone().into() } }`",
+    );
+    refuses(
+        parse_quote!(req.id.try_into()),
+        "`try_into` leaves the type of `key` open",
+        "all integers are keys: `key = req.id`",
+    );
+    // A type of the user's may have these.
+    assert!(read(&parse_quote!(req.number.parse())).is_ok());
+    assert!(read(&parse_quote!(req.lines.collect())).is_ok());
 }

@@ -6,6 +6,7 @@ use syn::{Expr, Lit, LitStr, Meta, Token};
 
 use super::by_value::{likely, limits};
 use super::neighbours::Neighbours;
+use super::separators::separator;
 use super::{not_kept, written_value};
 use crate::args::{self, Argument};
 use crate::key;
@@ -23,24 +24,18 @@ pub(super) fn unknown(
     neighbours: &Neighbours,
 ) -> syn::Error {
     let word = name.to_string();
-    let value = match rest.fork().parse::<Token![=]>() {
-        Ok(_) => {
-            let ahead = rest.fork();
-            let _ = ahead.parse::<Token![=]>();
-            written_value(&ahead)
-        }
-        Err(_) => None,
-    };
+    let ahead = rest.fork();
+    let has_value = separator(&ahead).is_some() || ahead.parse::<Token![=]>().is_ok();
+    let value = has_value.then(|| written_value(&ahead)).flatten();
     let value = value.map(|value| with_unit(&word, &value).unwrap_or(value));
     let snake = synonyms::snake_case(&word);
-    let stranger = Stranger { word: &word, snake: &snake, value, parameters, neighbours };
+    let stranger = Stranger { snake: &snake, value, parameters, neighbours };
     mistake(name, format!("unknown argument `{word}`"), stranger.help(rest))
 }
 
 /// An unknown argument, and what stands around it.
 struct Stranger<'a> {
-    word: &'a str,
-    /// The name in the spelling of Rust.
+    /// Its name in the spelling of Rust.
     snake: &'a str,
     value: Option<String>,
     parameters: &'a [String],
@@ -49,15 +44,15 @@ struct Stranger<'a> {
 
 impl Stranger<'_> {
     fn help(&self, rest: ParseStream<'_>) -> String {
-        let Self { word, snake, neighbours, .. } = self;
+        let Self { snake, neighbours, .. } = self;
         let value = self.value.as_deref();
         let names = || args::ARGUMENTS.iter().map(|argument| argument.name);
         // Of names of several words, a part may mean something else.
         let long = || names().filter(|name| name.contains('_'));
-        if Mode::of(word).is_some() && value != Some("false") {
+        if Mode::of(snake).is_some() && value != Some("false") {
             return neighbours.put_into(&match value {
-                None | Some("true") => format!("`mode = \"{word}\"`"),
-                Some(value) => format!("`mode = \"{word}\", expire = {value}`"),
+                None | Some("true") => format!("`mode = \"{snake}\"`"),
+                Some(value) => format!("`mode = \"{snake}\", expire = {value}`"),
             });
         }
         if let Some(own) = args::find(snake) {
@@ -138,12 +133,22 @@ impl Stranger<'_> {
                     None => help,
                 }
             }
-            synonyms::ENDED => match value.filter(|value| refusal("max_run", value).is_none()) {
-                Some(time) => help.replace("\"5m\"", time),
+            synonyms::ENDED => match value.and_then(|value| accepted("max_run", value)) {
+                Some(time) => help.replace("\"5m\"", &time),
                 None => help.to_owned(),
             },
-            synonyms::WINDOW => match value.filter(|value| refusal("expire", value).is_none()) {
-                Some(time) => help.replace("\"5s\"", time),
+            synonyms::HELD => match value.and_then(|value| accepted("max_run", value)) {
+                Some(time) => help.replace("\"1h\"", &time),
+                None => help.to_owned(),
+            },
+            synonyms::CRASHED if value == Some("false") => {
+                "`abandon = \"block\"` runs no body again whose process has crashed".to_owned()
+            }
+            synonyms::CRASHED if neighbours.value("abandon") == Some("\"block\"") => {
+                "`abandon = \"retry\"` runs the body again after the lease of a process that has crashed".to_owned()
+            }
+            synonyms::WINDOW => match value.and_then(|value| accepted("expire", value)) {
+                Some(time) => help.replace("\"5s\"", &time),
                 None => help.replace("\"5s\"", neighbours.value("expire").unwrap_or("\"5s\"")),
             },
             synonyms::BLOCKING => {
@@ -217,7 +222,7 @@ impl Stranger<'_> {
                 let value = field_of_request(&value, self.parameters).unwrap_or(value);
                 as_tuple(&value).unwrap_or(value)
             }
-            false => value,
+            false => accepted(name, &value).unwrap_or(value),
         });
         let taken = value.as_deref().filter(|value| refusal(name, value).is_none());
         match (neighbours.written(name), taken) {
@@ -245,11 +250,14 @@ impl Stranger<'_> {
 /// Returns `true` for a word, as the kind of a lock: `"until_executed"`, `true`.
 fn is_kind(value: &str) -> bool {
     let word = value.trim_matches('"');
-    word.starts_with(|c: char| c.is_alphabetic()) && refusal("lease", value).is_some()
+    let has_number = word.contains(|c: char| c.is_ascii_digit());
+    !has_number
+        && word.starts_with(|c: char| c.is_alphabetic())
+        && refusal("lease", value).is_some()
 }
 
 /// The tuple of two keys that are paths.
-fn together(first: &str, second: &str) -> Option<String> {
+pub(super) fn together(first: &str, second: &str) -> Option<String> {
     let path = |value: &str| match syn::parse_str::<LitStr>(value) {
         Ok(text) => Some(text.value()).filter(|text| !text.contains('{')),
         Err(_) => Some(value.to_owned()).filter(|text| !text.starts_with("const ")),
@@ -328,6 +336,16 @@ pub(super) fn refusal(name: &str, value: &str) -> Option<String> {
     let mut mistakes = Mistakes::default();
     args::Args::parse(tokens, &[], &mut mistakes);
     mistakes.or(()).err().map(|error| error.to_string())
+}
+
+/// The value, if the argument takes it, or else the only one that its error proposes: `"5m"` for `"5 minutes"`.
+pub(super) fn accepted(name: &str, value: &str) -> Option<String> {
+    let Some(error) = refusal(name, value) else { return Some(value.to_owned()) };
+    let (_, help) = error.split_once("\nhelp: ")?;
+    let code = help.split('`').skip(1).step_by(2);
+    let mut proposed = code.filter_map(|code| code.strip_prefix(&format!("{name} = ")));
+    let only = proposed.next()?;
+    proposed.next().is_none().then(|| only.to_owned())
 }
 
 /// Proposes another name, with the value that was given to the unknown one if the other takes it.

@@ -53,10 +53,10 @@ pub(crate) const HOOK: &str = "`on_replay = count_replay` is called with every r
                     the body";
 pub(crate) const ONE: &str = "remove it: of all calls with one key, one runs at a time";
 pub(crate) const CONFIG: &str = "remove it: an instance has the configuration, for all functions: \
-                      `idempotent_runtime::Idempotency::builder().config(idempotent_runtime::Config::new())`; what differs in one \
+                      `idempotent_runtime::Idempotency::builder().config(idempotent_runtime::Config::new()).build()?.install()?`; what differs in one \
                       function is an argument of it, such as `expire = \"5m\"`";
 pub(crate) const CACHE: &str = "remove it: an instance has a cache of answers in this process: \
-                     `idempotent_runtime::Idempotency::builder().replay_cache(idempotent_runtime::ReplayCache::new())`";
+                     `idempotent_runtime::Idempotency::builder().replay_cache(idempotent_runtime::ReplayCache::new()).build()?.install()?`";
 pub(crate) const HASH: &str = "remove it: a part of a key that is longer than 512 bytes is stored as its SHA-256, and logs have keys as hashes";
 pub(crate) const WINDOW: &str = "`mode = \"window\", expire = \"5s\"` refuses the calls that come within this time of the first";
 /// For the end of a body, which is not that of its hold.
@@ -67,3 +67,7 @@ pub(crate) const STATES: &str =
     "remove it: a key is taken while its body runs, and for `expire = \"5m\"` after it";
 pub(crate) const BLOCKING: &str =
     "`mode = \"strong\", wait = \"5s\"` lets a duplicate wait for the answer";
+/// For a limit of a lock, which is meant for bodies that hang and for processes that crash.
+pub(crate) const HELD: &str = "`max_run = \"1h\"` frees the key of a body that hangs; that of a process that crashed is free sooner, \
+                      after its lease";
+pub(crate) const CRASHED: &str = "remove it: a call whose process crashes frees its key after its lease, as `abandon = \"retry\"` says";

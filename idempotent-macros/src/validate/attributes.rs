@@ -85,12 +85,13 @@ pub(super) fn merged(first: &TokenStream, second: &Attribute, function: &Functio
         Err(_) => TokenStream::new(),
     };
     let mut all = arguments(first.clone());
-    let (mut keys_differ, mut others_differ) = (false, false);
+    let (mut keys_differ, mut others_differ, mut has_two_keys) = (false, false, false);
     for (name, value) in arguments(second.clone()) {
         let is_key = args::find(&name).is_some_and(|argument| argument.is_key);
         match all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, known)) if is_key && *known != value => {
                 keys_differ = true;
+                has_two_keys |= name == "key";
                 let (Some(one), Some(two)) = (parts(known), parts(&value)) else { continue };
                 *known = format!(" = \"({one}, {two})\"");
             }
@@ -102,7 +103,14 @@ pub(super) fn merged(first: &TokenStream, second: &Attribute, function: &Functio
         return format!("for a second limit, {}", second_function(&second, function));
     }
     let all: Vec<_> = all.into_iter().map(|(name, value)| name + &value).collect();
-    format!("put all arguments into one: `#[idempotent({})]`", all.join(", "))
+    let all = format!("`#[idempotent({})]`", all.join(", "));
+    match has_two_keys {
+        true => format!(
+            "for a repeat by either key, {}; for one that has both, put all arguments into one: {all}",
+            second_function(&second, function)
+        ),
+        false => format!("put all arguments into one: {all}"),
+    }
 }
 
 /// A function with a limit of its own, which calls this one.

@@ -1,6 +1,8 @@
 //! Requires that every path in a key starts at a parameter.
 
 mod answer;
+mod listed;
+mod scope;
 mod variable;
 
 use proc_macro2::Ident;
@@ -10,31 +12,39 @@ use crate::args::Args;
 use crate::function::Function;
 use crate::key::{ANSWER, FieldPath, Header, Key};
 use crate::mistake::{Mistakes, mistake};
-use crate::suggest::{nearest, quoted_list};
-use crate::value::{Message, configured};
+use crate::suggest::nearest;
+use crate::value::{Given, Message, configured};
 use crate::words;
 
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     for given in [&args.key, &args.scope, &args.fingerprint].into_iter().flatten() {
         if let Some(key) = given.ok() {
-            roots(&given.name, key, function, mistakes);
+            roots(&given.name, key, None, function, mistakes);
         }
     }
     if let Some(given) = &args.message
         && let Some(template) = given.ok().and_then(Message::template)
     {
-        roots(&given.name, template, function, mistakes);
+        let parts = args.key.as_ref().and_then(Given::ok);
+        roots(&given.name, template, parts, function, mistakes);
     }
 }
 
-fn roots(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) {
+/// `parts` are those of the key of the call, for a text that shows it.
+fn roots(
+    name: &Ident,
+    key: &Key,
+    parts: Option<&Key>,
+    function: &Function,
+    mistakes: &mut Mistakes,
+) {
     let bindings = function.bindings();
     let parameters: Vec<String> = bindings.iter().map(|binding| binding.name.to_string()).collect();
     let mut reported = Vec::new();
     for path in key.paths() {
         let root = path.root.to_string();
         if !parameters.contains(&root) && !reported.contains(&root) {
-            let unknown = Unknown { name, key, path, parameters: &parameters, function };
+            let unknown = Unknown { name, key, parts, path, parameters: &parameters, function };
             let (what, help) = unknown.explain();
             mistakes.push(mistake(key.at(path), what, help));
             reported.push(root);
@@ -46,6 +56,7 @@ fn roots(name: &Ident, key: &Key, function: &Function, mistakes: &mut Mistakes) 
 struct Unknown<'a> {
     name: &'a Ident,
     key: &'a Key,
+    parts: Option<&'a Key>,
     path: &'a FieldPath,
     parameters: &'a [String],
     function: &'a Function,
@@ -79,6 +90,13 @@ impl Unknown<'_> {
             }
             _ => {}
         }
+        if text == "this" && parameters.iter().any(|parameter| parameter == "self") {
+            let key = self.key.with(|path| match path.root == "this" {
+                true => path.with_root("self"),
+                false => path.with_root(&path.root.to_string()),
+            });
+            return ("`this` is `self` in Rust".to_owned(), format!("`{name} = \"{key}\"`"));
+        }
         let body = self.function.user_body();
         let is_variable = bound_in(body, &text).is_some();
         if answer::is_named(&text) && (!is_variable || text == "result") {
@@ -100,6 +118,23 @@ impl Unknown<'_> {
         if let Some(field) = self.joined(&text) {
             let what = format!("`{text}` is not a parameter of `{function}`");
             return (what, format!("did you mean `{}`? {}", self.written(&field), self.all()));
+        }
+        if let Some(text) = self.in_place_of_key() {
+            let what = format!("`key` is not a parameter of `{function}`");
+            return (
+                what,
+                format!("the parts of the key are shown one by one: `{name} = \"{text}\"`"),
+            );
+        }
+        if let Some(help) = scope::shared(&text).filter(|_| *name == "scope" && path.is_word()) {
+            let field = match self.owners(&text).is_empty() {
+                true => String::new(),
+                false => format!("; {}", self.word(&text, &listed)),
+            };
+            return (
+                format!("`{text}` is not a parameter of `{function}`"),
+                format!("{help}{field}"),
+            );
         }
         let is_constant = text.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_');
         let near = nearest(&text, parameters.iter().map(String::as_str));
@@ -134,6 +169,22 @@ impl Unknown<'_> {
             false => help,
         };
         (format!("`{text}` is not a parameter of `{function}`"), help)
+    }
+
+    /// The text of `message` with the parts of the key in the place of `{key}`.
+    fn in_place_of_key(&self) -> Option<String> {
+        let paths = self.parts?.paths();
+        let is_key = |path: &FieldPath| path.is_word() && path.root == "key";
+        if !is_key(self.path) || paths.is_empty() || paths.iter().any(|path| path.may_be_missing())
+        {
+            return None;
+        }
+        let parts = paths.iter().map(|path| path.with_root(&path.root.to_string()));
+        let parts = parts.collect::<Vec<_>>().join("}, {");
+        Some(self.key.with(|path| match is_key(path) {
+            true => parts.clone(),
+            false => path.with_root(&path.root.to_string()),
+        }))
     }
 
     /// The header that the path is the name of.
@@ -310,47 +361,6 @@ impl Unknown<'_> {
             .bindings()
             .iter()
             .all(|binding| self.function.type_of(&binding.name).is_some_and(words::is_scalar))
-    }
-
-    /// The parameters that there are.
-    fn all(&self) -> String {
-        let function = &self.function.sig.ident;
-        match self.parameters {
-            [] if self.function.has_parameters() => {
-                let root = &self.path.root;
-                format!("give the parameter a name: `{root}: ..`")
-            }
-            [] => format!("`{function}` has no named parameters"),
-            [only] => format!("the only parameter is `{only}`"),
-            several => format!("the parameters are {}", quoted_list(several)),
-        }
-    }
-
-    /// The parameters that there are, with an example that can be typed.
-    fn listed(&self) -> String {
-        let Self { path, parameters, .. } = self;
-        let all = self.all();
-        // `req.order_id` where the pattern of the parameter has bound `order_id`.
-        if let Some(field) = path.first_field().filter(|field| parameters.contains(field)) {
-            return format!("`{}`; {all}", self.written(&field));
-        }
-        // Of a template or a tuple, a single part.
-        let is_part = self.key.is_template() || self.key.is_tuple();
-        match self.scalars().as_slice() {
-            [only] if path.is_word() && !self.key.is_tuple() => {
-                format!("{all}, as in `{}`", self.written(only))
-            }
-            [first, ..] if path.is_word() && self.key.is_template() => {
-                format!("{all}, as in `{}`", self.written(first))
-            }
-            several @ [_, _, ..] if path.is_word() && !is_part => {
-                let tuple = self.written(&format!("({})", several.join(", ")));
-                format!("{all}, as in `{tuple}`")
-            }
-            _ if parameters.is_empty() => all,
-            // The name of a field that the body reads takes its place.
-            _ => format!("{all}, as in `{}`", self.written("req.item")),
-        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::function::Function;
 use crate::mistake::{Mistakes, mistake};
 use crate::source::{source, type_source};
 use crate::suggest::nearest;
-use crate::value::{Mode, Parameter};
+use crate::value::{Mode, Parameter, setting};
 
 /// The crates that a transaction needs.
 const CRATES: &str = "for PostgreSQL, the crates are `cargo add idempotent-sql --features sqlx-postgres` and \
@@ -82,6 +82,10 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
                     syn::FnArg::Typed(typed) => Some(source(&typed.pat)),
                     syn::FnArg::Receiver(_) => None,
                 });
+            if let Some(error) = setting(name, wanted, &wanted.to_string()) {
+                mistakes.push(error);
+                return;
+            }
             let near = nearest(&wanted.to_string(), parameters.iter().map(String::as_str));
             let listed = match borrowed.as_deref().or(near) {
                 Some(near) => format!("did you mean `{near}`?"),

@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span};
 use syn::{Expr, Lit};
 
-use super::{Value, is_placeholder, literal};
+use super::{Value, installed, is_placeholder, literal};
 use crate::mistake::mistake;
 use crate::suggest::{nearest, quoted_list};
 use crate::synonyms;
@@ -145,12 +145,19 @@ fn choose(name: &Ident, value: &Expr, words: &[&str]) -> syn::Result<usize> {
             }
             Some(word) => format!("`{name} = \"{word}\"`"),
             None if name == "mode" && matches!(value, Expr::Path(_)) => format!(
-                "one of {all}; or leave `{name}` out, and set one mode for all functions: \
-                 `idempotent_runtime::Config::new().with_mode(idempotent_runtime::Mode::Strong)`"
+                "one of {all}; or leave `{name}` out, and set one mode for all functions at the start: {}",
+                installed("with_mode(idempotent_runtime::Mode::Strong)")
             ),
             None => format!("one of {all}"),
         };
-        return Err(mistake(value, format!("`{name}` takes a quoted word"), help));
+        let and_no_constant = match value {
+            Expr::Path(path) if near.is_none() && !path.path.is_ident("None") => {
+                ", and no constant"
+            }
+            _ => "",
+        };
+        let what = format!("`{name}` takes a quoted word{and_no_constant}");
+        return Err(mistake(value, what, help));
     };
     let word = literal.value();
     words.iter().position(|known| **known == word).ok_or_else(|| {

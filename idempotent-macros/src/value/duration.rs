@@ -7,10 +7,10 @@ mod text;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
-use syn::{Expr, ExprUnary, Lit, LitInt, LitStr, UnOp};
+use syn::{Expr, ExprUnary, Lit, LitInt, LitStr, Member, UnOp};
 
 use self::text::{ALL_UNITS, Refused, endless, millis, shortest, smaller_unit, translated};
-pub(crate) use self::text::{configured, is_placeholder, shortest_millis};
+pub(crate) use self::text::{configured, installed, is_placeholder, shortest_millis};
 use super::{Value, literal};
 use crate::mistake::mistake;
 use crate::source::source;
@@ -83,6 +83,9 @@ impl Duration {
     }
 
     fn read(name: &Ident, value: &Expr) -> syn::Result<Self> {
+        if let Some(error) = unit_of_number(name, value) {
+            return Err(error);
+        }
         match (value, literal(value)) {
             (Expr::Paren(paren), _) => Self::read(name, &paren.expr),
             (_, Some(Lit::Int(seconds))) => from_integer(name, seconds).map(Self::Millis),
@@ -145,6 +148,32 @@ impl Duration {
             _ => Ok(Self::Constant(value.clone())),
         }
     }
+}
+
+/// The error for `10.minutes` and `10.minutes()`, as in Ruby and Kotlin. Numbers have no such constants.
+fn unit_of_number(name: &Ident, value: &Expr) -> Option<syn::Error> {
+    let (number, unit) = match value {
+        Expr::Field(field) => match &field.member {
+            Member::Named(unit) => (&*field.base, unit),
+            Member::Unnamed(_) => return None,
+        },
+        Expr::MethodCall(call) if call.args.is_empty() => (&*call.receiver, &call.method),
+        _ => return None,
+    };
+    let number = match literal(number)? {
+        Lit::Int(number) => number.base10_digits().to_owned(),
+        Lit::Float(number) => number.base10_digits().to_owned(),
+        _ => return None,
+    };
+    let short = translated(&format!("1 {unit}"));
+    let short = short.as_deref().and_then(|text| text.strip_prefix('1'));
+    let help = match (translated(&format!("{number} {unit}")), short) {
+        (Some(text), _) => format!("`{name} = \"{text}\"`"),
+        (None, Some(short)) => smaller_unit(name, &number, short),
+        (None, None) if matches!(value, Expr::Field(_)) => format!("`{name} = \"5m\"`"),
+        (None, None) => return None,
+    };
+    Some(mistake(value, format!("the unit of `{name}` stands in quotes, with its number"), help))
 }
 
 fn from_integer(name: &Ident, seconds: &LitInt) -> syn::Result<u64> {

@@ -10,6 +10,7 @@ use crate::key::quoted;
 use crate::methods::renamed;
 use crate::mistake::mistake;
 use crate::source::source;
+use crate::synonyms::snake_case;
 use crate::words::{ERROR_TYPE, VALUE_TYPE};
 
 /// A function: `OrderError::is_final`, quoted or not.
@@ -225,6 +226,16 @@ impl Value for Parameter {
             _ => None,
         };
         parameter.map(Self).ok_or_else(|| {
+            let word = match (value, literal(value)) {
+                (_, Some(Lit::Str(text))) => Some(text.value()),
+                (Expr::Path(path), _) => {
+                    path.path.segments.last().map(|last| last.ident.to_string())
+                }
+                _ => None,
+            };
+            if let Some(error) = word.and_then(|word| setting(name, value, &word)) {
+                return error;
+            }
             let help = match value {
                 Expr::Reference(reference) => format!("`{name} = {}`", source(&reference.expr)),
                 Expr::Unary(unary) => format!("`{name} = {}`", source(&unary.expr)),
@@ -233,6 +244,35 @@ impl Value for Parameter {
             mistake(value, format!("`{name}` takes the name of a parameter"), help)
         })
     }
+}
+
+/// The error for a propagation or an isolation in the place of a parameter, as other frameworks set them.
+pub(crate) fn setting(name: &Ident, at: impl ToTokens, word: &str) -> Option<syn::Error> {
+    const SETTINGS: [&str; 11] = [
+        "mandatory",
+        "nested",
+        "never",
+        "not_supported",
+        "read_committed",
+        "read_uncommitted",
+        "repeatable_read",
+        "required",
+        "requires_new",
+        "serializable",
+        "supports",
+    ];
+    let snake = snake_case(&word.replace(' ', "_"));
+    if !SETTINGS.contains(&snake.as_str()) {
+        return None;
+    }
+    let what = format!(
+        "`{name}` takes the name of a parameter, and `{word}` is a setting of transactions"
+    );
+    let help = format!(
+        "remove `{name}`: the record is then written on its own; `{name}` writes it in a transaction that the caller \
+         begins and commits"
+    );
+    Some(mistake(at, what, help))
 }
 
 /// Any expression that is not a literal.

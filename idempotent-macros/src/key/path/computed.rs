@@ -5,6 +5,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{BinOp, Expr, Lit, parse_quote};
 
 use super::{KEY_PART, Reader, root_of, unwrap};
+use crate::key::Header;
 use crate::methods::{method_of, renamed};
 use crate::source::source;
 use crate::value::literal;
@@ -60,6 +61,9 @@ impl Reader<'_> {
             Err(_) => source(&whole),
         };
         match self.whole {
+            Expr::MethodCall(call) if call.method == "collect" && call.turbofish.is_none() => {
+                (code.replace(".collect()", ".collect::<Vec<_>>()"), KEY_PART)
+            }
             Expr::MethodCall(call) if borrows_from_copy(call) => {
                 let owned = match is_lookup(call) {
                     true => ".map(str::to_owned)",
@@ -94,6 +98,25 @@ impl Reader<'_> {
         method_of(root, &format!("`{path}`, with "), &method_code, &otherwise)
     }
 
+    /// Help for a conversion to a type that nothing decides: the value itself, or a method with a type.
+    pub(super) fn without_conversion(&self, call: &syn::ExprMethodCall, receiver: &str) -> String {
+        let path = self.whole(receiver);
+        match call.method.to_string().as_str() {
+            "parse" => format!("the text itself is a key: `{path}`"),
+            "try_into" => format!("all integers are keys: `{path}`"),
+            "collect" => self.own_method(receiver),
+            _ => {
+                let root = root_of(receiver);
+                let text = self.whole(&format!("{root}.as_text()"));
+                let value = source(&renamed(call.receiver.to_token_stream(), root, "self"));
+                let method = format!("fn as_text(&self) -> String {{ {value}.clone().into() }}");
+                let otherwise = format!("`{text}`, with `{method}` in an `impl` of its type");
+                let method = method_of(root, &format!("`{text}`, with "), &method, &otherwise);
+                format!("`{path}`, if that is a key; or a method with a type: {method}")
+            }
+        }
+    }
+
     /// Help for a header or another entry that is looked up by its name, as in
     /// `headers.get("idempotency-key")`.
     pub(super) fn header(&self, call: &syn::ExprMethodCall) -> Option<String> {
@@ -108,10 +131,8 @@ impl Reader<'_> {
         if !receiver.contains("header") {
             return None;
         }
-        let layer = match name == "key" {
-            true => "; or leave `key` out: the layer of `idempotent-http` reads the header",
-            false => "",
-        };
+        let header = Header::of_path("headers", Some(&entry.value())).filter(|_| name == "key");
+        let layer = header.map_or_else(String::new, |header| format!("; or {}", header.layer()));
         Some(format!(
             "read it in the caller, for a `HeaderMap` by `{receiver}.get({}).and_then(|value| \
              value.to_str().ok()).map(str::to_owned)`, and pass it as a parameter `{parameter}: \
@@ -158,11 +179,28 @@ pub(super) fn serializer(expr: &Expr) -> Option<&syn::ExprCall> {
     }
 }
 
+/// Returns `true` for a conversion whose target nothing decides. A type of the user's may have a `parse` or a `collect`
+/// of its own, but no iterator and no text has.
+pub(super) fn is_open(call: &syn::ExprMethodCall) -> bool {
+    let before = match unwrap(&call.receiver) {
+        Expr::MethodCall(before) => before.method.to_string(),
+        _ => String::new(),
+    };
+    let is_one_of = |names: &[&str]| names.contains(&before.as_str());
+    let is_whole = call.args.is_empty() && call.turbofish.is_none();
+    is_whole
+        && match call.method.to_string().as_str() {
+            "collect" => is_one_of(&["iter", "keys", "values", "chars", "bytes", "lines"]),
+            "parse" => is_one_of(&["trim", "as_str", "to_string", "to_lowercase", "to_uppercase"]),
+            _ => true,
+        }
+}
+
 /// Returns `true` for a method that looks for something and may find nothing.
 fn is_lookup(call: &syn::ExprMethodCall) -> bool {
     match call.method.to_string().as_str() {
         "get" | "nth" | "nth_back" | "find" | "rfind" | "position" | "strip_prefix"
-        | "strip_suffix" | "split_once" | "rsplit_once" => true,
+        | "strip_suffix" | "split_once" | "rsplit_once" | "or" | "or_else" | "xor" => true,
         "next" | "next_back" | "first" | "last" | "min" | "max" | "ok" | "pop" | "peek" => {
             call.args.is_empty()
         }
@@ -202,8 +240,16 @@ impl VisitMut for Borrowing {
             Expr::MethodCall(call) => {
                 call.args.iter_mut().for_each(cloned);
                 let method = call.method.to_string();
-                let takes =
-                    ["unwrap", "unwrap_or", "unwrap_or_default", "unwrap_or_else", "expect"];
+                let takes = [
+                    "unwrap",
+                    "unwrap_or",
+                    "unwrap_or_default",
+                    "unwrap_or_else",
+                    "expect",
+                    "or",
+                    "or_else",
+                    "xor",
+                ];
                 if method.starts_with("into_") || takes.contains(&method.as_str()) {
                     cloned(&mut call.receiver);
                 }

@@ -81,7 +81,9 @@ impl Reader<'_> {
                 let operands: [&Expr; 2] = [&binary.left, &binary.right];
                 let is_word = |expr: &&Expr| matches!(unwrap(expr), Expr::Path(_));
                 let is_field = |expr: &&Expr| matches!(unwrap(expr), Expr::Field(_));
+                let first_of = self.first_of(binary);
                 let help = match concatenation(binary) {
+                    _ if first_of.is_some() => first_of.unwrap_or_default(),
                     _ if in_braces(expr).is_some() => {
                         let text = in_braces(expr).unwrap_or_default();
                         let what = format!("a template in `{name}` stands in quotes");
@@ -296,10 +298,18 @@ impl Reader<'_> {
                 Place::Whole => example(name),
                 Place::Member(..) | Place::Hole => "req.order_id",
             };
-            return format!(
-                "a repeat call has to give the same {name}, so take it from the request: `{}`",
-                self.whole(path)
-            );
+            let again = format!("a repeat call has to give the same {name}");
+            if name != "key" {
+                return format!("{again}, so take it from the request: `{}`", self.whole(path));
+            }
+            let parameter = self.as_parameter(None);
+            let or = match self.place {
+                Place::Member(..) => {
+                    format!("if the others tell calls apart, without it: `{}`", self.several(&[]))
+                }
+                _ => format!("if it tells calls apart: `{}`", self.whole(path)),
+            };
+            return format!("{again}: make it once in the caller, and {parameter}; or, {or}");
         };
         let verbs = ["get_", "fetch_", "load_", "read_", "find_"];
         let parameter = verbs.iter().find_map(|verb| function.strip_prefix(verb));
@@ -398,7 +408,7 @@ fn only_paths(call: &syn::ExprCall) -> Option<String> {
 }
 
 /// The name of the method or function that is called, or of the value.
-fn last_name(call: &Expr) -> Option<String> {
+pub(super) fn last_name(call: &Expr) -> Option<String> {
     match unwrap(call) {
         Expr::MethodCall(call) => Some(call.method.to_string()),
         Expr::Call(call) => function_name(call),

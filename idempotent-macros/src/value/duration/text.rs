@@ -140,8 +140,15 @@ pub(crate) fn is_placeholder(text: &str) -> bool {
 /// Help for a value that is known only when the program starts. `value` is a variable that has it.
 pub(crate) fn configured(name: &Ident, value: &str) -> String {
     format!(
-        "for a value that is known only when the program starts, leave `{name}` out, and build the instance with \
-         `idempotent_runtime::Config::new().with_{name}({value})`"
+        "for a value that is known only when the program starts, leave `{name}` out, and set it for all functions: {}",
+        installed(&format!("with_{name}({value})"))
+    )
+}
+
+/// An instance with this setting in its configuration, for all functions.
+pub(crate) fn installed(setting: &str) -> String {
+    format!(
+        "`idempotent_runtime::Idempotency::builder().config(idempotent_runtime::Config::new().{setting}).build()?.install()?`"
     )
 }
 
