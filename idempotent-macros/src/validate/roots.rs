@@ -314,8 +314,9 @@ impl Unknown<'_> {
         let field = field.or(parts);
         let field = field.as_deref().unwrap_or(listed);
         let fixed = match name.to_string().as_str() {
-            // One part of several cannot be fixed.
+            // One part of several cannot be fixed, and a payload that is the same in every call binds nothing.
             _ if in_hole || self.key.is_tuple() => String::new(),
+            "fingerprint" => String::new(),
             "scope" => format!(
                 "; or add a parameter `{text}`; for a fixed value: `{name} = const \"{text}\"`"
             ),

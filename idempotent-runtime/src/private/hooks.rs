@@ -76,9 +76,9 @@ hooks! {
         note = "it gets the value of `Ok` by reference, and is not async: `fn(&{T}) -> std::time::Duration`; one \
                 duration for all values belongs in `expire`",
         note = "for one that returns another type, a function that calls it: `expire_with = retention`, with `fn retention(value: \
-                &{T}) -> std::time::Duration {{ keep_for(value).unwrap_or_default() }}` for an `Option`, where zero keeps \
+                &{T}) -> std::time::Duration {{ keep_for(value).unwrap_or_default() }}`, with its path in place of `keep_for`, for an `Option`, where zero keeps \
                 nothing, or with `std::time::Duration::from_secs(seconds(value))` for a number",
-        note = "for one of the request, which is out of reach: return what it has to know beside the value, as in `Ok((value, \
+        note = "for one of the request, which is out of reach: return `Result<({T}, bool), _>`, as in `Ok((value, \
                 is_premium))`, with `fn retention(value: &({T}, bool)) -> std::time::Duration {{ \
                 std::time::Duration::from_secs(if value.1 {{ 86_400 }} else {{ 600 }}) }}`",
         note = "an error frees its key; those that `final_errors` names are kept for `expire`"
