@@ -17,12 +17,14 @@ pub const fn type_of<T: ?Sized>(_: &T) -> PhantomData<T> {
     message = "a time is a constant of type `std::time::Duration`, this is `{Self}`",
     label = "not a `std::time::Duration`",
     note = "a constant with a number of seconds goes into `std::time::Duration::from_secs(..)`, one with \
-            milliseconds into `std::time::Duration::from_millis(..)`; one of another crate is written in their place, as \
-            in `const RETENTION: std::time::Duration = std::time::Duration::from_secs(12 * 60 * 60);`",
-    note = "or write the time itself, with its unit and in quotes: `\"300s\"`, `\"5m\"`, `\"200ms\"`; as good as without \
-            a limit: `wait = \"24h\"`, `expire = \"3650d\"`",
-    note = "a time that is known only at run time belongs in an `idempotent_runtime::Config`, and one that \
-            depends on the value in `expire_with`"
+            milliseconds into `std::time::Duration::from_millis(..)`",
+    note = "for a duration of chrono or of time, one of the standard library: `const RETENTION: std::time::Duration = \
+            std::time::Duration::from_secs(12 * 60 * 60);`",
+    note = "or write the time itself, with its unit and in quotes: `\"300s\"`, `\"5m\"`, `\"12h\"`, `\"200ms\"`; as good as \
+            without a limit: `wait = \"24h\"`, `expire = \"3650d\"`",
+    note = "for a time that is known only at run time, as in a `LazyLock`, leave the argument out, and set it at the start: \
+            `idempotent_runtime::Idempotency::builder().config(idempotent_runtime::Config::new().with_expire(*RETENTION))\
+            .build()?.install()?`; one that depends on the value belongs in `expire_with`"
 )]
 pub trait IsDuration {
     /// The type itself.

@@ -16,7 +16,8 @@ pub fn constant_key<K: ConstantKey + ?Sized>(constant: &K) -> Encoded {
 #[diagnostic::on_unimplemented(
     message = "a constant of type `{Self}` cannot be part of a key or a fingerprint",
     label = "not a key part",
-    note = "make it a text, as in `const NIGHTLY: &str = \"nightly\";`, or an integer"
+    note = "make it a text, as in `const NIGHTLY: &str = \"nightly\";`, or an integer",
+    note = "for a value that is known only at run time, as in a `LazyLock`, add a parameter `job: &str`, and write `key = job`"
 )]
 pub trait ConstantKey: KeyPart {}
 
