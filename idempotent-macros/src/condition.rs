@@ -128,7 +128,8 @@ impl Condition {
     /// name, so that the compiler does not propose this trait as a bound.
     pub(crate) fn on_sent(&self, parameter: &Ident, span: Span) -> TokenStream {
         let texts = self.texts(span);
-        let parameter = Ident::new(&parameter.to_string(), parameter.span().located_at(span));
+        let mut parameter = parameter.clone();
+        parameter.set_span(parameter.span().located_at(span));
         quote_spanned! {span=> {
             #texts
             trait __IdempotentCondition<__IdempotentHere> {

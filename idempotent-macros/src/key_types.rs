@@ -63,10 +63,12 @@ impl NoKey {
     }
 
     fn inside(ty: &Type) -> Option<Self> {
-        Self::of(ty).map(|no_key| match no_key {
-            Self::Option => Self::OptionInside,
-            no_key => no_key,
-        })
+        match Self::of(ty)? {
+            Self::Option => Some(Self::OptionInside),
+            // Of a parameter, it says nothing about the type around it.
+            Self::Nothing => None,
+            no_key => Some(no_key),
+        }
     }
 
     fn problem(self) -> String {

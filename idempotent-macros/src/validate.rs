@@ -125,7 +125,7 @@ fn combinations(args: &Args, mistakes: &mut Mistakes) {
             // Only a mode that replays answers has a use for these.
             None if name == "wait" => format!(
                 "remove `{name}` to refuse a duplicate at once; or use `mode = \"strong\"`, which waits that long for the \
-                 answer and returns it"
+                 answer, returns it, and refuses if it has not come"
             ),
             None if mode == "reject" => format!("remove `{name}`, or use `mode = \"strong\"`"),
             None if name == "lease" => format!(

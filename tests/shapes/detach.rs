@@ -31,17 +31,30 @@ async fn attached(id: &str) -> Result<usize, Error> {
 }
 
 #[idempotent(key = "id", mode = "strong", detach)]
-async fn of_any_type<T: AsRef<str>, S: Send + 'static>(
+async fn of_any_type<T, S: Send + 'static>(
     id: u64,
     text: T,
-    more: impl AsRef<str> + Send + 'static,
+    r#type: impl AsRef<str> + Send + 'static,
     of: S,
 ) -> Result<usize, Error>
 where
-    T: Send + 'static,
+    T: AsRef<str> + Send + 'static,
 {
     drop(of);
-    Ok(id as usize + text.as_ref().len() + more.as_ref().len())
+    Ok(id as usize + text.as_ref().len() + r#type.as_ref().len())
+}
+
+struct Parcel {
+    item: String,
+}
+
+/// The body reads a field with the name of a parameter, which it leaves alone.
+#[idempotent(key = "item.as_ref()", mode = "strong", detach)]
+async fn only_in_the_key_beside_a_field<T: AsRef<str>>(
+    parcel: Parcel,
+    item: T,
+) -> Result<usize, Error> {
+    Ok(parcel.item.len())
 }
 
 /// The body leaves its parameters alone, and one of them has a namesake there.
@@ -57,6 +70,8 @@ pub(crate) async fn main() {
     let orders = Arc::new(Orders { tenant: "acme".to_owned() });
     assert_eq!(orders.create(1).await.unwrap(), "acme1");
     assert_eq!(of_any_type(1, "ab", "c", 0).await.unwrap(), 4);
+    let parcel = Parcel { item: "abc".to_owned() };
+    assert_eq!(only_in_the_key_beside_a_field(parcel, "ab").await.unwrap(), 3);
     assert_eq!(only_in_the_key("ab", "c").await.unwrap(), 3);
     assert_eq!(window(1).await.unwrap(), 1);
     assert_eq!(attached("abc").await.unwrap(), 3);

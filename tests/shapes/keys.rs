@@ -154,6 +154,11 @@ async fn options_on_the_way(delivery: Option<&Delivery>, n: u64) -> Result<u64, 
     Ok(n + u64::from(delivery.is_some()))
 }
 
+#[idempotent(key = "id.clone().into()", mode = "strong")]
+async fn converted(id: impl Into<String> + Clone) -> Result<String, Error> {
+    Ok(id.into())
+}
+
 #[idempotent(key = "user:{req.id}:{{{req.pair.0}}}:{req.note?}", mode = "strong")]
 async fn template(req: Request) -> Result<u64, Error> {
     Ok(req.id)
@@ -218,6 +223,7 @@ pub(crate) async fn main() {
     let delivery = |id| Delivery { request: Some(Box::new(request(id))), twice: Some(Some(3)) };
     assert!(option_on_the_way(delivery(1)).await.unwrap());
     assert_eq!(options_on_the_way(Some(&delivery(1)), 2).await.unwrap(), 3);
+    assert_eq!(converted("id").await.unwrap(), "id");
     assert_eq!(template(request(1)).await.unwrap(), 1);
     assert_eq!(tuple(request(1)).await.unwrap(), 1);
     assert_eq!(message(request(7)).await.unwrap(), 7);

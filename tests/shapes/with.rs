@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::State;
+use idempotent_runtime::store::{MemoryStore, Store};
 use idempotent_runtime::{Error, Idempotency, idempotent};
 
 struct Orders {
@@ -41,6 +42,26 @@ async fn in_a_static(id: u64) -> Result<u64, Error> {
 
 #[idempotent(key = "id", mode = "strong", detach, with = crate::with::INSTANCE)]
 async fn by_its_path(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
+#[idempotent(key = "id", mode = "strong", with = self::INSTANCE)]
+async fn by_a_relative_path(id: u64) -> Result<u64, Error> {
+    Ok(id)
+}
+
+/// Built for each call, with the records of all.
+#[idempotent(
+    key = "id",
+    mode = "strong",
+    with = Idempotency::builder().shared_store(Arc::clone(store)).build().expect("valid settings")
+)]
+async fn of_a_store(store: &Arc<dyn Store>, id: u64) -> Result<usize, Error> {
+    Ok(Arc::strong_count(store) + id as usize)
+}
+
+#[idempotent(key = "id", mode = "strong", with = Idempotency::builder().disabled().build().unwrap())]
+async fn unprotected(id: u64) -> Result<u64, Error> {
     Ok(id)
 }
 
@@ -102,6 +123,10 @@ async fn field_of_data(data: Data<Orders>, id: u64) -> Result<u64, Error> {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() {
     assert_eq!((in_a_static(1).await.unwrap(), by_its_path(1).await.unwrap()), (1, 1));
+    assert_eq!((by_a_relative_path(1).await.unwrap(), unprotected(1).await.unwrap()), (1, 1));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let first = of_a_store(&store, 1).await.unwrap();
+    assert_eq!(of_a_store(&store, 1).await.unwrap(), first);
     let idem = Idempotency::builder().build().unwrap();
     let mut orders = Orders { idem: idem.clone() };
     assert_eq!(orders.field(1).await.unwrap(), 1);

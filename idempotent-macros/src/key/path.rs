@@ -15,7 +15,6 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprIndex, ExprMethodCall, ExprPath, ExprTuple, Lit, Member, Token};
 
 use self::absent::end_of;
-use self::computed::is_open;
 use self::refusal::as_text;
 use super::{Elements, Header};
 use crate::mistake::mistake;
@@ -214,10 +213,6 @@ impl Reader<'_> {
                     }
                 };
                 return Err(mistake(method, what, help));
-            }
-            "into" | "try_into" | "collect" | "parse" if is_open(call) => {
-                let what = format!("`{method}` leaves the type of `{name}` open");
-                return Err(mistake(method, what, self.without_conversion(call, &receiver)));
             }
             text if text.starts_with("into_") && on_a_place => {
                 let what = format!(

@@ -710,21 +710,3 @@ fn a_value_in_place_of_another_is_a_text_that_says_which_one_it_is() {
          idempotent_runtime::KeyPart + '_> { self.token.clone().or(self.note.clone()) } }`",
     );
 }
-
-#[test]
-fn a_conversion_to_an_open_type_is_left_out() {
-    refuses(
-        parse_quote!(req.id.into()),
-        "`into` leaves the type of `key` open",
-        "`key = req.id`, if that is a key; or a method with a type: `key = req.as_text()`, with `impl Request { fn as_text(&self) -> String { \
-         self.id.clone().into() } }`",
-    );
-    refuses(
-        parse_quote!(req.id.try_into()),
-        "`try_into` leaves the type of `key` open",
-        "all integers are keys: `key = req.id`",
-    );
-    // A type of the user's may have these.
-    assert!(read(&parse_quote!(req.number.parse())).is_ok());
-    assert!(read(&parse_quote!(req.lines.collect())).is_ok());
-}

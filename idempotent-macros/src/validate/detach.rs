@@ -80,14 +80,17 @@ pub(crate) fn conditions(function: &Function) -> Vec<(Ident, Ident, Condition)> 
     conditions.collect()
 }
 
-/// Returns `true` if the first of these words in the tokens is followed by a dot, and so is no new variable.
+/// Returns `true` if the first of these words in the tokens is followed by a dot, and so is no new variable. After a dot, it
+/// is a field.
 fn is_read_first(word: &Ident, tokens: TokenStream) -> bool {
     fn after(word: &Ident, tokens: TokenStream) -> Option<bool> {
         let mut tokens = tokens.into_iter().peekable();
+        let mut is_field = false;
         while let Some(token) = tokens.next() {
+            let is_dot = token.to_string() == ".";
             let found = match token {
                 TokenTree::Group(group) => after(word, group.stream()),
-                TokenTree::Ident(ident) if ident == *word => {
+                TokenTree::Ident(ident) if ident == *word && !is_field => {
                     Some(tokens.peek().is_some_and(|next| next.to_string() == "."))
                 }
                 _ => None,
@@ -95,6 +98,7 @@ fn is_read_first(word: &Ident, tokens: TokenStream) -> bool {
             if found.is_some() {
                 return found;
             }
+            is_field = is_dot;
         }
         None
     }

@@ -17,8 +17,10 @@ use crate::words::is_scalar;
 /// Requires that a word in `with` is a parameter. Statics and constants are written in capitals.
 pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     let Some(Bare(expr)) = args.with.as_ref().and_then(Given::ok) else { return };
-    let first = expr.to_token_stream().into_iter().find(|token| token.to_string() != "&");
-    if let Some(receiver) = first.filter(|first| first.to_string() == "self")
+    let mut tokens = expr.to_token_stream().into_iter().skip_while(|it| it.to_string() == "&");
+    let (first, second) = (tokens.next(), tokens.next());
+    let is_path = second.is_some_and(|second| second.to_string() == ":");
+    if let Some(receiver) = first.filter(|first| first.to_string() == "self" && !is_path)
         && function.receiver().is_none()
     {
         let what = format!("`with` uses `self`, but `{}` has no receiver", function.sig.ident);
@@ -31,8 +33,7 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
         return;
     }
     if let Some(built) = built(expr) {
-        let what =
-            "`with` would build an instance for each call, which knows nothing of the others";
+        let what = "`with` would build an instance for each call, with records of its own";
         mistakes.push(mistake(expr, what, once(built)));
         return;
     }
@@ -67,22 +68,23 @@ pub(super) fn validate(args: &Args, function: &Function, mistakes: &mut Mistakes
     mistakes.push(mistake(word, what, help));
 }
 
-/// An expression that builds an instance, without what takes it out of a `Result`.
+/// An expression that builds an instance with records of its own, without what takes it out of a `Result`.
 fn built(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::MethodCall(call) => match call.method.to_string().as_str() {
             "unwrap" | "expect" => built(&call.receiver),
+            // Instances may share a store, and one that is disabled has no records.
+            "store" | "shared_store" | "disabled" => None,
             _ => built(&call.receiver).map(|_| expr),
         },
         Expr::Try(expr) => built(&expr.expr),
         Expr::Reference(expr) => built(&expr.expr),
-        Expr::Await(wait) => built(&wait.base).map(|_| expr),
         Expr::Call(call) => {
             let Expr::Path(path) = &*call.func else { return None };
-            let mut names =
-                path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
-            let is_constructor = matches!(names.next()?.as_str(), "builder" | "in_memory");
-            (is_constructor && names.next()? == "Idempotency").then_some(expr)
+            let constructors = ["Idempotency::builder", "Idempotency::in_memory"];
+            let path = source(path);
+            let path = path.strip_prefix("idempotent_runtime::").unwrap_or(&path);
+            constructors.contains(&path).then_some(expr)
         }
         _ => None,
     }
@@ -90,16 +92,10 @@ fn built(expr: &Expr) -> Option<&Expr> {
 
 /// Help for an instance that is built in `with`: one for all calls.
 fn once(built: &Expr) -> String {
-    let built = source(built);
-    if built.contains(".await") || built.contains('?') {
-        return format!(
-            "build one at the start, and leave `with` out: `{built}?.install()?` in `main`; or take it as a parameter: \
-             `with = idempotency`, with `idempotency: &idempotent_runtime::Idempotency`"
-        );
-    }
     format!(
         "`with = INSTANCE`, with `static INSTANCE: std::sync::LazyLock<idempotent_runtime::Idempotency> = \
-         std::sync::LazyLock::new(|| {built}.expect(\"valid settings\"));`"
+         std::sync::LazyLock::new(|| {}.expect(\"valid settings\"));`",
+        source(built)
     )
 }
 

@@ -75,9 +75,8 @@ hooks! {
         label = "this is `{Self}`",
         note = "it gets the value of `Ok` by reference, and is not async: `fn(&{T}) -> std::time::Duration`; one \
                 duration for all values belongs in `expire`",
-        note = "for one that returns another type, a function that calls it: `expire_with = retention`, with `fn retention(value: \
-                &{T}) -> std::time::Duration {{ keep_for(value).unwrap_or_default() }}`, with its path in place of `keep_for`, for an `Option`, where zero keeps \
-                nothing, or with `std::time::Duration::from_secs(seconds(value))` for a number",
+        note = "let one that returns another type return this one: with `std::time::Duration::from_secs(..)` around a \
+                number, or with `.unwrap_or_default()` behind an `Option`, where zero keeps nothing",
         note = "for one of the request, which is out of reach: return `Result<({T}, bool), _>`, as in `Ok((value, \
                 is_premium))`, with `fn retention(value: &({T}, bool)) -> std::time::Duration {{ \
                 std::time::Duration::from_secs(if value.1 {{ 86_400 }} else {{ 600 }}) }}`",

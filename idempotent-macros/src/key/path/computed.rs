@@ -98,25 +98,6 @@ impl Reader<'_> {
         method_of(root, &format!("`{path}`, with "), &method_code, &otherwise)
     }
 
-    /// Help for a conversion to a type that nothing decides: the value itself, or a method with a type.
-    pub(super) fn without_conversion(&self, call: &syn::ExprMethodCall, receiver: &str) -> String {
-        let path = self.whole(receiver);
-        match call.method.to_string().as_str() {
-            "parse" => format!("the text itself is a key: `{path}`"),
-            "try_into" => format!("all integers are keys: `{path}`"),
-            "collect" => self.own_method(receiver),
-            _ => {
-                let root = root_of(receiver);
-                let text = self.whole(&format!("{root}.as_text()"));
-                let value = source(&renamed(call.receiver.to_token_stream(), root, "self"));
-                let method = format!("fn as_text(&self) -> String {{ {value}.clone().into() }}");
-                let otherwise = format!("`{text}`, with `{method}` in an `impl` of its type");
-                let method = method_of(root, &format!("`{text}`, with "), &method, &otherwise);
-                format!("`{path}`, if that is a key; or a method with a type: {method}")
-            }
-        }
-    }
-
     /// Help for a header or another entry that is looked up by its name, as in
     /// `headers.get("idempotency-key")`.
     pub(super) fn header(&self, call: &syn::ExprMethodCall) -> Option<String> {
@@ -177,23 +158,6 @@ pub(super) fn serializer(expr: &Expr) -> Option<&syn::ExprCall> {
         }
         _ => None,
     }
-}
-
-/// Returns `true` for a conversion whose target nothing decides. A type of the user's may have a `parse` or a `collect`
-/// of its own, but no iterator and no text has.
-pub(super) fn is_open(call: &syn::ExprMethodCall) -> bool {
-    let before = match unwrap(&call.receiver) {
-        Expr::MethodCall(before) => before.method.to_string(),
-        _ => String::new(),
-    };
-    let is_one_of = |names: &[&str]| names.contains(&before.as_str());
-    let is_whole = call.args.is_empty() && call.turbofish.is_none();
-    is_whole
-        && match call.method.to_string().as_str() {
-            "collect" => is_one_of(&["iter", "keys", "values", "chars", "bytes", "lines"]),
-            "parse" => is_one_of(&["trim", "as_str", "to_string", "to_lowercase", "to_uppercase"]),
-            _ => true,
-        }
 }
 
 /// Returns `true` for a method that looks for something and may find nothing.

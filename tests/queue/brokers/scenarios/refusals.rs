@@ -284,7 +284,9 @@ pub(crate) async fn an_instance_that_shuts_down_leaves_its_message_to_the_next_o
     site.idem.shutdown(Duration::ZERO).await;
     site.send([message("a", Body::Succeeds)]).await;
     in_time(&mut consumes.0).await.unwrap().unwrap();
-    assert_eq!(refusals.all(), [ErrorKind::ShuttingDown]);
+    // A broker may deliver it again before it hears that the consumer has ended.
+    assert!(refusals.all().iter().all(|kind| *kind == ErrorKind::ShuttingDown));
+    assert!(!refusals.all().is_empty());
     assert_eq!((site.broker.pending().await, site.put_aside().await), (1, (0, 0)));
     site.idem = next;
     let (consumes, refusals) = site.start_refused(site.consumer(), call).await;
